@@ -16,7 +16,8 @@
     X(catalogue_6, "schema/migrations/0006_levels.sql")         \
     X(catalogue_7, "schema/migrations/0007_reference_size.sql") \
     X(catalogue_8, "schema/migrations/0008_uptime.sql")         \
-    X(catalogue_9, "schema/migrations/0009_study_progress.sql")
+    X(catalogue_9, "schema/migrations/0009_study_progress.sql") \
+    X(catalogue_10, "schema/migrations/0010_owner_bytes.sql")
 
 #define ASSET_JOBFILE_LIST(X)                       \
     X(jobfile_1, "schema/jobfile/0001_jobfile.sql") \

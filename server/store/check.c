@@ -50,6 +50,25 @@ static enum err check_rows(struct checking *c, struct db *db, struct err_info *i
     return query_close(&q, info);
 }
 
+static enum err check_totals(struct checking *c, struct db *db, struct err_info *info)
+{
+    struct query q;
+    char text[200];
+    query_open(&q, db,
+               "WITH stored AS (SELECT owner, sum(stored_bytes) AS bytes FROM job "
+               "WHERE deleted_ms = 0 GROUP BY owner) "
+               "SELECT owner, coalesce(o.bytes, 0), coalesce(s.bytes, 0) FROM stored AS s "
+               "FULL JOIN owner_bytes AS o USING (owner) "
+               "WHERE coalesce(o.bytes, 0) <> coalesce(s.bytes, 0)");
+    while (query_next(&q)) {
+        snprintf(text, sizeof text, "%.32s is charged with %llu bytes, and the jobs have %llu",
+                 query_get_text(&q, 0), (unsigned long long)query_get_count(&q, 1),
+                 (unsigned long long)query_get_count(&q, 2));
+        report(c, text);
+    }
+    return query_close(&q, info);
+}
+
 static bool has_row(struct checking *c, const char *job)
 {
     struct db *db;
@@ -87,6 +106,8 @@ static enum err check_catalogue(struct checking *c, struct err_info *info)
     code = db_check(db, true, report, c, info);
     if (code == ERR_OK)
         code = check_rows(c, db, info);
+    if (code == ERR_OK)
+        code = check_totals(c, db, info);
     store_reader_give(c->store, db);
     if (code == ERR_CORRUPT) {
         report(c, info != NULL ? info->message : "damaged");

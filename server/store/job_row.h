@@ -109,7 +109,7 @@ enum job_set {
 #define G(bit, columns) JOB_SET_##bit = 1 << JOB_SET_INDEX_##bit,
     JOB_SET_LIST(G)
 #undef G
-    JOB_IF_UNCHANGED = 1 << 30, /* nothing, unless row->revision is still that of the job */
+        JOB_IF_UNCHANGED = 1 << 30, /* nothing, unless row->revision is still that of the job */
 };
 
 #endif

@@ -146,10 +146,23 @@ struct creation {
     struct idempotency_match earlier;
 };
 
+/* What a job counts in the bytes of its owner. */
+static uint64_t counted_bytes(const struct job_row *row)
+{
+    return row->deleted_ms == 0 ? row->stored_bytes : 0;
+}
+
+static enum err insert(struct db *db, const struct job_row *row, const struct idempotency_key *key,
+                       struct err_info *info)
+{
+    enum err code = job_row_insert(db, row, key, info);
+    return code == ERR_OK ? store_count_bytes(db, row->owner, 0, counted_bytes(row), info) : code;
+}
+
 enum err store_job_insert(struct db *db, const struct job_row *row, const char *log,
                           struct err_info *info)
 {
-    enum err code = job_row_insert(db, row, NULL, info);
+    enum err code = insert(db, row, NULL, info);
     return code == ERR_OK ? append_log(db, row->id, row->created_ms, log, info) : code;
 }
 
@@ -166,7 +179,7 @@ static enum err create(struct store *store, struct db *db, void *ctx, struct err
     if (code == ERR_OK)
         code = store_check_jobs(store, db, c->row->owner, 1, info);
     if (code == ERR_OK)
-        code = job_row_insert(db, c->row, &c->key, info);
+        code = insert(db, c->row, &c->key, info);
     snprintf(text, sizeof text, "submitted by %s", c->row->owner);
     return code == ERR_OK ? append_log(db, c->row->id, c->row->created_ms, text, info) : code;
 }
@@ -196,6 +209,7 @@ struct change {
     uint64_t revision;
     char owner[USER_NAME_SIZE];
     enum job_state from;
+    uint64_t stored_bytes, deleted_ms; /* before it */
 };
 
 /* Whether the change takes the job out of the trash. Every other change is for jobs outside of it:
@@ -212,7 +226,8 @@ static enum err raise_revision(struct db *db, struct change *change, struct err_
     bool unchanged = change->fields & JOB_IF_UNCHANGED;
     query_open(&q, db,
                "UPDATE job SET revision = revision + 1 WHERE id = ? AND (deleted_ms <> 0) = ? "
-               "AND (NOT ? OR revision = ?) RETURNING revision, owner, state");
+               "AND (NOT ? OR revision = ?) RETURNING revision, owner, state, "
+               "stored_bytes, deleted_ms");
     query_text(&q, change->row->id);
     query_int(&q, restores(change));
     query_int(&q, unchanged);
@@ -222,6 +237,8 @@ static enum err raise_revision(struct db *db, struct change *change, struct err_
         change->revision = query_get_count(&q, 0);
         query_copy_text(&q, 1, change->owner, sizeof change->owner);
         job_state_parse(query_get_text(&q, 2), &change->from);
+        change->stored_bytes = query_get_count(&q, 3);
+        change->deleted_ms = query_get_count(&q, 4);
     }
     enum err code = query_close(&q, info);
     if (code == ERR_OK && !found && unchanged && store_in_catalogue(db, change->row->id))
@@ -238,6 +255,19 @@ static enum err leave_study(struct db *db, const char *job, struct err_info *inf
                "AND study NOT IN (SELECT id FROM study WHERE state <> 'deleting')");
     query_text(&q, job);
     return query_run(&q, info);
+}
+
+static enum err count_bytes(struct db *db, const struct change *change, struct err_info *info)
+{
+    struct job_row before = {.stored_bytes = change->stored_bytes,
+                             .deleted_ms = change->deleted_ms};
+    struct job_row after = before;
+    if (change->fields & JOB_SET_RESULTS)
+        after.stored_bytes = change->row->stored_bytes;
+    if (change->fields & JOB_SET_DELETED)
+        after.deleted_ms = change->row->deleted_ms;
+    return store_count_bytes(db, change->owner, counted_bytes(&before), counted_bytes(&after),
+                             info);
 }
 
 /* Whether a job that had ended continues. */
@@ -257,6 +287,8 @@ static enum err update(struct store *store, struct db *db, void *ctx, struct err
         code = store_check_active(store, db, change->owner, 1, info);
     if (code == ERR_OK)
         code = job_row_update(db, change->row, change->fields, info);
+    if (code == ERR_OK)
+        code = count_bytes(db, change, info);
     if (code == ERR_OK)
         code = store_check_bytes(store, db, change->owner, change->room, info);
     if (code == ERR_OK && change->log != NULL)

@@ -49,13 +49,25 @@ enum err store_read_totals(const struct store *store, struct db *db, const char 
 {
     enum err code = count_active(db, owner, &out->active_jobs, info);
     if (code == ERR_OK)
-        code = store_read_count(db,
-                                "SELECT coalesce(sum(stored_bytes), 0) FROM job "
-                                "WHERE owner = ? AND deleted_ms = 0",
-                                owner, &out->stored_bytes, info);
+        code = store_read_count(db, "SELECT bytes FROM owner_bytes WHERE owner = ?", owner,
+                                &out->stored_bytes, info);
     if (code == ERR_OK)
         code = store_reference_totals(db, owner, out, info);
     return code == ERR_OK ? read_quotas(store, db, owner, out, info) : code;
+}
+
+enum err store_count_bytes(struct db *db, const char *owner, uint64_t before, uint64_t after,
+                           struct err_info *info)
+{
+    struct query q;
+    if (before == after)
+        return ERR_OK;
+    query_open(&q, db,
+               "INSERT INTO owner_bytes VALUES (?1, ?2) "
+               "ON CONFLICT DO UPDATE SET bytes = bytes + ?2");
+    query_text(&q, owner);
+    query_int(&q, (int64_t)(after - before));
+    return query_run(&q, info);
 }
 
 uint64_t store_changes(const struct store *store)

@@ -15,6 +15,9 @@ void store_job_counts_free(struct store *store);
 /* store_owner_totals within a transaction. */
 enum err store_read_totals(const struct store *store, struct db *db, const char *owner,
                            struct owner_totals *out, struct err_info *info);
+/* Within the transaction that changes what the owner's jobs outside of the trash store. */
+enum err store_count_bytes(struct db *db, const char *owner, uint64_t before, uint64_t after,
+                           struct err_info *info);
 /* The share of references: sets their number and adds their bytes. */
 enum err store_reference_totals(struct db *db, const char *owner, struct owner_totals *out,
                                 struct err_info *info);

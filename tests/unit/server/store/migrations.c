@@ -96,6 +96,9 @@ static void make_state(size_t version, size_t file_version)
     run_script("barkerd.db",
                "INSERT INTO user (name, role, created_ms, quotas) VALUES ('ana', 'user', 5, '{}');"
                "INSERT INTO log VALUES ('" JOB "', 1, 1000, 'submitted by ana')");
+    if (version >= 10)
+        run_script("barkerd.db", "INSERT INTO owner_bytes SELECT owner, sum(stored_bytes) FROM job "
+                                 "GROUP BY owner");
     snprintf(path, sizeof path, "%s/draws", t.directory);
     cr_assert_eq(mkdir(path, 0700), 0);
     for (size_t i = 0; i < file_version; i++)
@@ -153,8 +156,11 @@ static void count_problem(void *ctx, const char *problem)
 static void expect_opens(size_t version, size_t file_version)
 {
     size_t problems = 0;
+    struct owner_totals totals;
     make_state(version, file_version);
     store_test_open(&t);
+    expect_ok(store_owner_totals(t.store, "ana", &totals, &t.info), &t.info);
+    cr_expect_eq(totals.stored_bytes, JOBS * 4096);
     for (size_t i = 0; i < JOBS; i++)
         expect_job(i, version);
     expect_draws();

@@ -82,6 +82,26 @@ static inline void expect_row(const struct job_row *got, const struct job_row *w
     cr_expect_eq(got->stored_bytes, want->stored_bytes);
 }
 
+static inline struct owner_totals totals_of(const char *owner)
+{
+    struct owner_totals totals;
+    expect_ok(store_owner_totals(t.store, owner, &totals, &t.info), &t.info);
+    return totals;
+}
+
+static inline void count_problem(void *ctx, const char *problem)
+{
+    ++*(size_t *)ctx;
+    cr_log_info("%s", problem);
+}
+
+static inline size_t problems(void)
+{
+    size_t count = 0;
+    expect_ok(store_check(t.store, count_problem, &count, &t.info), &t.info);
+    return count;
+}
+
 static inline void expect_stored(const struct job_row *want)
 {
     struct job_row row;

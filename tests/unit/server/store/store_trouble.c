@@ -5,19 +5,6 @@
 
 /* ---- trouble ---- */
 
-static void count_problem(void *ctx, const char *problem)
-{
-    (void)problem;
-    ++*(size_t *)ctx;
-}
-
-static size_t problems(void)
-{
-    size_t count = 0;
-    expect_ok(store_check(t.store, count_problem, &count, &t.info), &t.info);
-    return count;
-}
-
 Test(store, a_full_disk_keeps_what_was_acknowledged)
 {
     enum err code = ERR_OK;
