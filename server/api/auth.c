@@ -196,20 +196,29 @@ static bool take(struct bucket *bucket, double per_second, double size, uint64_t
 
 #define READ_SECONDS 25e-6
 
-/* The debt is at most what two seconds bring. */
-void auth_spent(struct auth *auth, const struct identity *who, double cpu_seconds)
+#define OWED_SECONDS 0.005
+
+/* The debt of reads is at most what two seconds bring. */
+double auth_spent(struct auth *auth, const struct identity *who, double seconds,
+                  double read_seconds)
 {
-    double more = cpu_seconds / READ_SECONDS - 1.0, most = 2 * auth->limits.reads_per_second;
-    if (more <= 0.0)
-        return;
+    double more = read_seconds / READ_SECONDS - 1.0, most = 2 * auth->limits.reads_per_second;
+    double due = 0.0;
     pthread_rwlock_rdlock(&auth->lock);
     struct member *member = auth_find_user(auth, who->user);
     if (member != NULL) {
         pthread_mutex_lock(&auth->gate);
-        member->reads.left = fmax(member->reads.left - more, -most);
+        if (more > 0.0)
+            member->reads.left = fmax(member->reads.left - more, -most);
+        member->owed += seconds;
+        if (member->owed >= OWED_SECONDS) {
+            due = member->owed;
+            member->owed = 0.0;
+        }
         pthread_mutex_unlock(&auth->gate);
     }
     pthread_rwlock_unlock(&auth->lock);
+    return due;
 }
 
 bool auth_may_read(struct auth *auth, const struct identity *who)
@@ -226,26 +235,6 @@ bool auth_may_read(struct auth *auth, const struct identity *who)
     }
     pthread_rwlock_unlock(&auth->lock);
     return may;
-}
-
-#define OWED_SECONDS 0.005
-
-double auth_owed(struct auth *auth, const struct identity *who, double cpu_seconds)
-{
-    double due = 0.0;
-    pthread_rwlock_rdlock(&auth->lock);
-    struct member *member = auth_find_user(auth, who->user);
-    if (member != NULL) {
-        pthread_mutex_lock(&auth->gate);
-        member->owed += cpu_seconds;
-        if (member->owed >= OWED_SECONDS) {
-            due = member->owed;
-            member->owed = 0.0;
-        }
-        pthread_mutex_unlock(&auth->gate);
-    }
-    pthread_rwlock_unlock(&auth->lock);
-    return due;
 }
 
 enum err auth_allow(struct auth *auth, const struct identity *who, bool write,

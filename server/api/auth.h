@@ -38,14 +38,15 @@ enum err auth_check(struct auth *auth, const char *header, const char *address,
 /* Takes one request out of the user's allowance; ERR_RATE when it is used up. */
 enum err auth_allow(struct auth *auth, const struct identity *who, bool write,
                     struct err_info *info);
-/* A reading request has taken so many seconds of a processor: beyond 25 us it counts as several, so
- * that 20 000 of them in a second are half a processor. */
-void auth_spent(struct auth *auth, const struct identity *who, double cpu_seconds);
+/* A request has taken so many seconds of a processor. Returns what the user's requests have taken since
+ * it was last counted, when it is worth counting; else 0. `read_seconds` are those of a reading
+ * request: beyond 25 us it counts as several, so that 20 000 of them in a second are half a
+ * processor. */
+double auth_spent(struct auth *auth, const struct identity *who, double seconds,
+                  double read_seconds);
 
 /* Whether the allowance for reading is not used up; takes nothing. */
 bool auth_may_read(struct auth *auth, const struct identity *who);
-/* Adds processor time of a request to that of the user: their sum when it is worth counting, else 0. */
-double auth_owed(struct auth *auth, const struct identity *who, double cpu_seconds);
 
 /* Checks the caller again: whether the token is still valid and its user the same one. The role is
  * refreshed. ERR_UNAUTHENTICATED, or ERR_FORBIDDEN below this role. Called right before a change is

@@ -26,7 +26,7 @@ struct member {
     struct user_row row;
     uint64_t serial; /* of all users since the start: a user made again has another */
     struct bucket writes, reads;
-    double owed; /* processor seconds of requests that the scheduler does not count yet */
+    double owed;        /* processor seconds of requests that the scheduler does not count yet */
     unsigned downloads; /* under way */
     unsigned changing;  /* changing requests of the user in their handlers */
     bool leaving;       /* a deletion waits for those to end; none may begin meanwhile */

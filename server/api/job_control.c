@@ -59,8 +59,8 @@ static bool patch_job(struct call *call, const json_t *json)
     else if (code != ERR_OK)
         call_fail(call, code, NULL);
     else
-        code = store_job_update(call->app->store, &row, JOB_SET_TEXTS | JOB_IF_UNCHANGED, NULL,
-                                &info);
+        code =
+            store_job_update(call->app->store, &row, JOB_SET_TEXTS | JOB_IF_UNCHANGED, NULL, &info);
     if (code == ERR_OK && mistakes.count == 0) {
         if (!sched_renamed(call->app->sched, &row))
             announce(call->app, &row, false);

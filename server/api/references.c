@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LARGE_BYTES  ((size_t)1 << 20)
-#define NAME_MAX     64
-#define BLOCK_MAX    32
+#define LARGE_BYTES ((size_t)1 << 20)
+#define NAME_MAX    64
+#define BLOCK_MAX   32
 
 struct reference_list {
     struct call *call;
@@ -47,7 +47,8 @@ void api_reference(struct call *call)
 {
     struct reference_row row;
     struct err_info info;
-    enum err code = turn_begin(REFERENCE_DOCUMENT_MAX, &info); /* the size is known once it is read */
+    enum err code =
+        turn_begin(REFERENCE_DOCUMENT_MAX, &info); /* the size is known once it is read */
     if (code == ERR_OK) {
         code = store_reference_get(call->app->store, call->who.user, call->arg[0], &row, &info);
         turn_end();

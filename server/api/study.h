@@ -45,7 +45,7 @@ struct study_part {
     char id[JOB_ID_SIZE];
     bool visible;         /* it exists, and the viewer may see it */
     enum job_state state; /* if it is visible */
-    json_t *doc;          /* state and progress as in GET /v1/jobs/{id}; NULL when it is not visible */
+    json_t *doc; /* state and progress as in GET /v1/jobs/{id}; NULL when it is not visible */
     json_t *setting;
 };
 struct study_view {

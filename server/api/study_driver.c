@@ -144,7 +144,8 @@ static bool drive_once(struct study_driver *driver, struct drive *d)
     if (clock_mono_ms() < d->retry_ms)
         return false;
     enum err code = study_drive_step(&d->state, driver->app, d->id, &driver->halt, &busy, &info);
-    bool changed = code == ERR_CONFLICT && !d->conflict; /* by its owner just now: it is read again */
+    bool changed =
+        code == ERR_CONFLICT && !d->conflict; /* by its owner just now: it is read again */
     d->conflict = code == ERR_CONFLICT;
     if (code == ERR_OK || changed) {
         set_status(driver, d, "");

@@ -32,8 +32,8 @@ void budget_give(struct budget *budget, const char *user, uint64_t bytes);
  * memory. Together they exceed the limits by what is lent. */
 void budget_lend(struct budget *budget, const char *user, uint64_t bytes);
 void budget_lend_end(struct budget *budget, const char *user, uint64_t bytes);
-enum err budget_take_lent(struct budget *budget, const char *user, uint64_t bytes,
-                          uint32_t wait_ms, struct err_info *info);
+enum err budget_take_lent(struct budget *budget, const char *user, uint64_t bytes, uint32_t wait_ms,
+                          struct err_info *info);
 
 struct budget_stats {
     uint64_t total, per_user; /* as given; 0: no limit */

@@ -21,11 +21,21 @@ uint64_t clock_mono_ms(void)
     return read_ms(CLOCK_MONOTONIC);
 }
 
-double clock_thread_seconds(void)
+static double read_seconds(clockid_t id)
 {
     struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    clock_gettime(id, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double clock_mono_seconds(void)
+{
+    return read_seconds(CLOCK_MONOTONIC);
+}
+
+double clock_thread_seconds(void)
+{
+    return read_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 struct timespec clock_mono_at(uint64_t mono_ms)

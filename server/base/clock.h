@@ -9,6 +9,7 @@
 
 uint64_t clock_wall_ms(void);
 uint64_t clock_mono_ms(void);
+double clock_mono_seconds(void);
 double clock_thread_seconds(void); /* CPU time of the calling thread */
 
 /* A time of the monotonic clock, for the system's own waits. */

@@ -98,7 +98,8 @@ bool sched_before(const struct sched *s, const struct job_run *a, const struct j
                   uint64_t now)
 {
     if (a->usage != b->usage) {
-        double na = usage_with_slices(s, a->usage, 0, now), nb = usage_with_slices(s, b->usage, 0, now);
+        double na = usage_with_slices(s, a->usage, 0, now),
+               nb = usage_with_slices(s, b->usage, 0, now);
         if (na != nb)
             return na < nb;
     }

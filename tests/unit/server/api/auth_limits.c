@@ -95,13 +95,13 @@ Test(auth, reads_that_take_a_processor_for_long_count_as_several)
     struct identity ada = {.role = ROLE_USER, .user = "ada"};
     token_of("ada", ROLE_USER);
     cr_expect_eq(take("ada", false), ERR_OK);
-    auth_spent(test_auth, &ada, 1e9);
+    cr_expect_eq(auth_spent(test_auth, &ada, 1e9, 1e9), 1e9);
     clock_shift(MINUTE / 30);
     cr_expect_eq(take("ada", false), ERR_RATE, "the debt is worth no two seconds");
     clock_shift(MINUTE);
     cr_expect_eq(take("ada", false), ERR_OK, "a debt is for seconds, not for ever");
     clock_shift(MINUTE);
-    auth_spent(test_auth, &ada, 20e-6);
+    cr_expect_eq(auth_spent(test_auth, &ada, 20e-6, 20e-6), 0.0, "too little to be counted");
     cr_expect_eq(take("ada", false), ERR_OK, "a quick read is one");
     cr_expect_eq(take("ada", true), ERR_OK);
 }
