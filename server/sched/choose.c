@@ -3,6 +3,8 @@
 #include "server/base/clock.h"
 #include "server/sched/parts.h"
 
+#include <math.h>
+
 bool sched_runnable(const struct job_run *job, uint64_t now)
 {
     return (job->state == JOB_queued || job->state == JOB_running) && !job->ending &&
@@ -108,28 +110,69 @@ bool sched_before(const struct sched *s, const struct job_run *a, const struct j
     return a->last_slice < b->last_slice;
 }
 
-struct job_run *sched_pick(struct sched *s, bool loads)
+static bool may_run(const struct sched *s, const struct job_run *job, uint64_t mono)
+{
+    return sched_runnable(job, mono) && has_work(s, job) && !sched_at_limit(s, job);
+}
+
+struct job_run *sched_pick(struct sched *s)
 {
     uint64_t now = clock_wall_ms(), mono = clock_mono_ms();
     struct job_run *best = NULL;
-    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
-        bool able = loads ? job->usage->loads == 0 : sched_ready(job);
-        if (able && sched_runnable(job, mono) && has_work(s, job) && !sched_at_limit(s, job) &&
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next)
+        if (sched_ready(job) && may_run(s, job, mono) &&
             (best == NULL || sched_before(s, job, best, now)))
             best = job;
-    }
     return best;
 }
 
+/* ---- loads ---- */
+
+/* Whether a free worker could run the job, or a free loader load it. */
+static bool may_start(const struct sched *s, const struct job_run *job, uint64_t mono)
+{
+    return (sched_ready(job) || job->usage->loads == 0) && may_run(s, job, mono);
+}
+
+/* Sets usage->first. Returns the least use, with slices, of those who have one. */
+static double find_first_of_users(struct sched *s, uint64_t now)
+{
+    uint64_t mono = clock_mono_ms();
+    double least = INFINITY;
+    for (struct usage *u = s->usages; u != NULL; u = u->next)
+        u->first = NULL;
+    for (struct job_run *job = s->jobs; job != NULL; job = job->next) {
+        struct usage *u = job->usage;
+        if (may_start(s, job, mono) && (u->first == NULL || sched_before(s, job, u->first, now)))
+            u->first = job;
+    }
+    for (const struct usage *u = s->usages; u != NULL; u = u->next)
+        if (u->first != NULL)
+            least = fmin(least, usage_with_slices(s, u, 0, now));
+    return least;
+}
+
+struct job_run *sched_pick_load(struct sched *s)
+{
+    uint64_t now = clock_wall_ms();
+    double least = find_first_of_users(s, now);
+    const struct usage *best = NULL;
+    for (const struct usage *u = s->usages; u != NULL; u = u->next)
+        if (u->first != NULL && !sched_ready(u->first) &&
+            (u->busy > 0 || usage_recent(u, now) <= least) &&
+            (best == NULL || usage_recent(u, now) < usage_recent(best, now)))
+            best = u;
+    return best != NULL ? best->first : NULL;
+}
+
 /* Slices are short while this is not 0 (slice_over in slice.c), so only jobs count that a free
- * worker would take. sched_submit adds one for its job until the next count. */
+ * worker or loader would take. sched_submit adds one for its job until the next count. */
 void sched_count_unstarted(struct sched *s)
 {
     uint64_t mono = clock_mono_ms();
     unsigned count = 0;
     for (const struct job_run *job = s->jobs; job != NULL; job = job->next)
-        count += job->slices == 0 && job->busy == 0 && sched_ready(job) && has_work(s, job) &&
-                 sched_runnable(job, mono) && !sched_at_limit(s, job);
+        count += job->slices == 0 && job->busy == 0 && may_start(s, job, mono);
     atomic_store(&s->unstarted, count);
 }
 

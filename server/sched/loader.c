@@ -1,8 +1,8 @@
 /* The threads that load data and models of jobs, so that no worker waits for a file: while one
  * user's data are read for minutes, the workers run loaded jobs.
  *
- * They load the job that would get the next slice, so that no job is loaded long before its turn
- * and unloaded again. One user has one load at a time, however many jobs wait. Some of the threads
+ * They load a job when its turn comes (sched_pick_load), so that none is loaded long before it and
+ * unloaded again. One user has one load at a time, however many jobs wait. Some of the threads
  * have the lowest priority: they load for users who have used more than others whose chains run. */
 #include "server/base/background.h"
 #include "server/base/clock.h"
@@ -21,9 +21,8 @@ bool sched_ready(const struct job_run *job)
 /* Under the lock. */
 static struct job_run *pick(struct sched *s, bool last)
 {
-    struct job_run *next = sched_pick(s, true);
-    bool due = next != NULL && !sched_ready(next) && usage_ahead(s, next->usage) == last;
-    return due ? next : NULL;
+    struct job_run *next = sched_pick_load(s);
+    return next != NULL && usage_ahead(s, next->usage) == last ? next : NULL;
 }
 
 static void load(struct sched *s, struct job_run *job)

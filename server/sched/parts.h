@@ -22,6 +22,7 @@ struct usage {
     unsigned jobs;
     struct owner_totals totals; /* as of totals_at, see store_changes */
     uint64_t totals_at;         /* 0: not read yet */
+    struct job_run *first;      /* scratch of sched_pick_load: the job whose turn comes first */
     struct usage *next;
 };
 
@@ -122,9 +123,11 @@ bool sched_long_allowed(const struct sched *s, const struct usage *usage);
 /* Whether a goes before b. */
 bool sched_before(const struct sched *s, const struct job_run *a, const struct job_run *b,
                   uint64_t now);
-/* The job whose turn it is; NULL: none can run. For a worker, of those that are loaded; for a loader,
- * of all but those whose owner has a load under way. */
-struct job_run *sched_pick(struct sched *s, bool loads);
+/* The loaded job whose turn it is; NULL: none can run. */
+struct job_run *sched_pick(struct sched *s);
+/* The job to load next: the first of a user whose turn it is or who has a slice under way, after which
+ * it is the job's turn. NULL: such jobs are loaded, or their owners have a load under way. */
+struct job_run *sched_pick_load(struct sched *s);
 /* Takes chains of slice->job for one worker. */
 void sched_claim(struct sched *s, struct slice *slice);
 void sched_count_unstarted(struct sched *s);

@@ -212,7 +212,7 @@ static void *worker(void *arg)
     background_enter();
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct slice slice = {.job = sched_pick(s, false)};
+        struct slice slice = {.job = sched_pick(s)};
         struct job_run *job = sched_pick_ending(s, slice.job);
         slice.job = job == NULL ? slice.job : NULL;
         job = slice.job != NULL ? slice.job : job;

@@ -37,7 +37,7 @@ static void begin(unsigned workers, bool planned, enum chain_status status)
 
 static struct slice take(void)
 {
-    struct slice slice = {.job = sched_pick(&sched, false)};
+    struct slice slice = {.job = sched_pick(&sched)};
     if (slice.job != NULL)
         sched_claim(&sched, &slice);
     return slice;
@@ -121,6 +121,39 @@ Test(choose, who_has_used_more_waits_for_one_who_runs)
     guest.busy = 0;
     guest.loads = 1;
     cr_expect(usage_ahead(&sched, &hog));
+}
+
+/* The guest has a job under way and a new one that must be loaded; the hog has a job with free
+ * chains. */
+static struct job_run *load_of(double guest_has_used, unsigned guest_slices)
+{
+    begin(2, true, CHAIN_ACTIVE);
+    hog.seconds = 1000.0;
+    guest.seconds = 1000.0 + guest_has_used;
+    hog.busy = 1;
+    guest.busy = guest_slices;
+    hog.next = &guest;
+    sched.usages = &hog;
+    sched.jobs = &jobs[JOBS - 1];
+    chains[JOBS][0].busy = true;
+    jobs[0].usage = &guest;
+    jobs[0].spec.model = model_find("logistic");
+    jobs[0].next = NULL;
+    guests->next = &jobs[0];
+    return sched_pick_load(&sched);
+}
+
+Test(choose, a_job_is_loaded_while_a_slice_of_its_owner_runs)
+{
+    double slice = 0.001;
+    cr_expect_eq(load_of(0.5 * slice, 0), &jobs[0]);
+    cr_expect_null(load_of(2.0 * slice, 0), "the turn is the hog's");
+    cr_expect_eq(load_of(2.0 * slice, 1), &jobs[0], "it comes after the slice of its owner");
+    jobs[0].loaded = true;
+    cr_expect_null(load_of(0.5 * slice, 1), "it is loaded");
+    jobs[0].loaded = false;
+    guest.loads = 1;
+    cr_expect_null(load_of(0.5 * slice, 1), "another one is being loaded");
 }
 
 enum { MANY = 40000 };
