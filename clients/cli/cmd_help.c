@@ -5,7 +5,7 @@
 #include <curl/curl.h>
 #include <string.h>
 
-#define VERSION "0.4.0"
+#define VERSION "0.5.0"
 
 enum { HELP_COLUMNS = 80 };
 

@@ -53,12 +53,13 @@ INLINE vr logistic_part(const double *response, const double *count, bool square
 {
     vr n = vr_load(count), ones = vr_load(response), size = vr_abs(vr_within(eta, -1e300, 1e300));
     vr_mask below = eta < vr_set(0.0);
-    vr e = vr_exp(-size), inverse = 1.0 / (1.0 + e), q = e * inverse;
+    vr power, inverse, half = vr_half_exp(-vr_within(size, 0.0, 708.0), &power);
+    vr e = half * (2.0 * power), log_m = vr_log_and_inverse(e, &inverse), q = e * inverse;
     vr unlikely = vr_select(below, ones, n - ones), r = vr_fused(n, q, -unlikely);
     *residual = vr_select(below, -r, r);
     if (squares)
         *square = unlikely * (inverse * inverse) + (n - unlikely) * (q * q);
-    return log ? -vr_fused(n, vr_log(1.0 + e), unlikely * size) : vr_set(0.0);
+    return log ? -vr_fused(n, log_m, unlikely * size) : vr_set(0.0);
 }
 
 INLINE void logistic_tile(const struct counted_rows *rows, const struct counted_pass *pass,

@@ -6,7 +6,7 @@
  * Stated errors (tested in tests/unit/core/kernels/vmath.c): vr_exp 2 ulp on [-708, 709.7], 0
  * below, infinity above; vr_log 3 ulp on normal positive numbers and undefined on the rest;
  * vr_log_any 3 ulp on every number; vr_sincos 1e-15 absolute; vr_logistic 4 ulp where it exceeds
- * 1e-305, and no less than 5e-309. NaN gives NaN. */
+ * 1e-305, and no less than 5e-309; vr_log_and_inverse 4 ulp. NaN gives NaN. */
 #ifndef BARKER_CORE_KERNELS_VMATH_H
 #define BARKER_CORE_KERNELS_VMATH_H
 
@@ -98,6 +98,25 @@ static inline vr vr_log(vr x)
     vr h = 0.5 * f * f;
     vr y = e * 0x1.62e42fee00000p-1 + (f - (h - (s * (h + tail) + e * 0x1.a39ef35793c76p-33)));
     return vr_select(x < vr_set(__builtin_inf()), y, x); /* infinity and NaN map to themselves */
+}
+
+/* log(1 + e), and 1/(1 + e), for e in [0, 1] with one division: 2 atanh s with s = e/(2 + e), or
+ * log 2 + 2 atanh s with s = (e - 1)/(e + 3), whichever is smaller: |s| < 0.172. The polynomial is nearly
+ * minimax (1e-17). */
+static inline vr vr_log_and_inverse(vr e, vr *inverse)
+{
+    vr_mask high = e > vr_set(0x1.a827999fcef32p-2);
+    vr m = 1.0 + e, up = e - vr_select(high, vr_set(1.0), vr_set(0.0));
+    vr down = e + vr_select(high, vr_set(3.0), vr_set(2.0)), both = 1.0 / (m * down);
+    vr s = up * (both * m), z = s * s, z2 = z * z;
+    vr a = vr_affine(z, 0x1.5555555555558p-1, 0x1.99999999952e2p-2);
+    vr b = vr_affine(z, 0x1.2492492df148dp-2, 0x1.c71c62e5800a1p-3);
+    vr c = vr_affine(z, 0x1.7462b4ab2ef6bp-3, 0x1.39fe606542ddep-3);
+    c = vr_fused(vr_set(0x1.2b584aae78a57p-3), z2, c);
+    a = vr_fused(vr_fused(c, z2, b), z2, a);
+    *inverse = both * down;
+    vr log_m = vr_fused(s * z, a, 2.0 * s);
+    return vr_select(high, log_m + 0x1.62e42fefa39efp-1, log_m);
 }
 
 /* The same for any number: -infinity at 0, NaN below. */

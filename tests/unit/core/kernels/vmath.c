@@ -310,12 +310,59 @@ Test(vmath, log_logistic_goes_on_where_the_logistic_is_zero)
     cr_expect_float_eq(one(vd_log_logistic, 0.0), -M_LN2, 1e-15);
 }
 
+/* ---- log(1 + e) and 1/(1 + e) ---- */
+
+static vr log_plus_part(vr e)
+{
+    vr inverse;
+    return vr_log_and_inverse(e, &inverse);
+}
+
+static vr inverse_plus_part(vr e)
+{
+    vr inverse;
+    vr_log_and_inverse(e, &inverse);
+    return inverse;
+}
+
+static vd log_plus(vd e)
+{
+    return by_parts(log_plus_part, e);
+}
+
+static vd inverse_plus(vd e)
+{
+    return by_parts(inverse_plus_part, e);
+}
+
+static long double inverse_of_one_plus(long double e)
+{
+    return 1.0L / (1.0L + e);
+}
+
+Test(vmath, log_and_inverse_are_right_to_4_ulp)
+{
+    static const double ranges[][2] = {
+        {0.0, 1.0}, {0.41, 0.42}, {1e-3, 2e-3}, {1e-17, 1e-15}, {0.999, 1.0}};
+    struct worst log = {0}, inverse = {0};
+    for (size_t r = 0; r < sizeof ranges / sizeof ranges[0]; r++) {
+        check_uniform(&log, log_plus, log1pl, ranges[r][0], ranges[r][1]);
+        check_uniform(&inverse, inverse_plus, inverse_of_one_plus, ranges[r][0], ranges[r][1]);
+    }
+    check_around(&log, log_plus, log1pl, M_SQRT2 - 1.0);
+    cr_expect_leq(log.ulps, 4.0, "log(1 + %a) is wrong by %.2f ulp", log.at, log.ulps);
+    cr_expect_leq(inverse.ulps, 4.0, "1/(1 + %a) is wrong by %.2f ulp", inverse.at, inverse.ulps);
+    cr_expect_eq(one(log_plus, 0.0), 0.0);
+    cr_expect_eq(one(inverse_plus, 0.0), 1.0);
+    cr_expect_eq(one(inverse_plus, 1.0), 0.5);
+}
+
 /* ---- all ---- */
 
 Test(vmath, nan_gives_nan)
 {
-    function *const functions[] = {vd_exp,          vd_log,  vd_log_any, vd_logistic,
-                                   vd_log_logistic, vd_sqrt, vd_abs};
+    function *const functions[] = {vd_exp,  vd_log, vd_log_any, vd_logistic, vd_log_logistic,
+                                   vd_sqrt, vd_abs, log_plus,   inverse_plus};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         cr_expect(isnan(one(functions[i], NAN)), "function %zu", i);
         cr_expect(isnan(one(functions[i], -NAN)), "function %zu", i);
