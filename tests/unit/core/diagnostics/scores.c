@@ -10,11 +10,21 @@ struct world {
     double *centre, *theta, *g, *exact, *scratch;
 };
 
-static void begin(struct world *w, size_t blocks)
+/* Leaves the last column at 1 in every `apart`-th row, and at 0 elsewhere. */
+static void make_rare(struct dataset *data, size_t apart)
+{
+    double *x = (double *)(uintptr_t)data->x;
+    for (size_t i = 0; i < data->N; i++)
+        x[i * data->stride + 3] = i % apart == 0;
+}
+
+static void begin(struct world *w, size_t rows, size_t apart, size_t blocks)
 {
     struct err_info info;
     *w = (struct world){.f = {.params = {1.5}}};
-    fixture_rows(&w->f.train, DATA_REGRESSION, PRECISION_DOUBLE, 1000, 4, 404);
+    fixture_rows(&w->f.train, DATA_REGRESSION, PRECISION_DOUBLE, rows, 4, 404);
+    if (apart > 0)
+        make_rare(&w->f.train, apart);
     fixture_init(&w->f, &model_logistic);
     w->centre = fixture_array(4);
     w->theta = fixture_array(4);
@@ -46,7 +56,8 @@ Test(scores, the_mean_of_all_blocks_is_the_gradient)
     for (size_t blocks = 1; blocks <= 60; blocks += 19) {
         struct world w;
         double mean[4] = {0}, most = 0.0;
-        begin(&w, blocks);
+        begin(&w, 1000, 0, blocks);
+        cr_expect_leq(w.scores.head_count, 20);
         for (size_t k = 0; k < blocks; k++) {
             scores_at(&w.scores, 3 * blocks + k, w.theta, w.g);
             for (size_t j = 0; j < 4; j++) {
@@ -61,6 +72,27 @@ Test(scores, the_mean_of_all_blocks_is_the_gradient)
             cr_expect_gt(most, 0.1, "blocks differ");
         end(&w);
     }
+}
+
+/* The rare column's share of the gradient, which blocks without these rows would miss, is exact. */
+Test(scores, rows_of_a_rare_category_are_read_at_every_draw)
+{
+    struct world w;
+    size_t blocks = 10, apart = 997;
+    double mean[4] = {0}, others = 0.0;
+    begin(&w, 8000, apart, blocks);
+    cr_expect_leq(w.scores.head_count, 40, "%zu rows", w.scores.head_count);
+    for (size_t k = 0; k < blocks; k++) {
+        scores_at(&w.scores, k, w.theta, w.g);
+        cr_expect_float_eq(w.g[3], w.exact[3], 1e-9, "draw %zu: %g, not %g", k, w.g[3], w.exact[3]);
+        others = fmax(others, fabs(w.g[0] - w.exact[0]));
+        for (size_t j = 0; j < 4; j++)
+            mean[j] += w.g[j] / (double)blocks;
+    }
+    cr_expect_gt(others, 0.1, "blocks differ");
+    for (size_t j = 0; j < 4; j++)
+        cr_expect_float_eq(mean[j], w.exact[j], 1e-8 * 8000, "%g, not %g", mean[j], w.exact[j]);
+    end(&w);
 }
 
 Test(scores, blocks_keep_the_passes_within_what_is_allowed)
