@@ -348,6 +348,7 @@ Test(studies, a_catalogue_from_before_studies_is_brought_up_to_date)
     count_rows("DROP TABLE study_job");
     count_rows("DROP TABLE study");
     count_rows("DROP INDEX job_active");
+    count_rows("DROP TABLE owner_bytes");
     count_rows("ALTER TABLE job DROP COLUMN plan");
     count_rows("ALTER TABLE job DROP COLUMN stop_cause");
     count_rows("ALTER TABLE job DROP COLUMN mixing");
