@@ -1,9 +1,7 @@
 /* Common code of all regressions. */
-#include "models/regression.h"
+#include "models/regression_parts.h"
 #include "core/kernels/kernels.h"
-#include "core/model/counted.h"
 #include "core/model/linear_view.h"
-#include "core/kernels/vmath.h"
 #include "models/setup.h"
 
 #include <math.h>
@@ -12,44 +10,6 @@
 
 #define HESSIAN_ROWS 8 /* added at a time */
 
-struct regression {
-    struct model base;
-    const struct regression_type *type;
-    const struct dataset *train, *test; /* borrowed */
-    struct linear linear;
-    struct counted counted;          /* for all rows at once, where many are equal */
-    struct normal prior;             /* of all coefficients, unless `precision` is set: */
-    double *precision, log_constant; /* one per coefficient; padded(d) numbers, 0 for psi */
-    double *fixed;                   /* linear.constant and diagonal; NULL when psi is free */
-    double rate;                     /* of the exponential prior of the scale; 0: it is known */
-};
-
-static const struct regression *self(const struct model *m)
-{
-    return (const struct regression *)m;
-}
-
-static double exp_of(double x)
-{
-    return vd_exp(vd_set(x))[0];
-}
-
-static double log_of(double x)
-{
-    return vd_log_any(vd_set(x))[0];
-}
-
-static double precision_of(const struct regression *r, size_t j)
-{
-    return r->precision != NULL ? r->precision[j] : r->prior.precision;
-}
-
-/* Whether psi is a parameter. */
-static bool is_free(const struct regression *r)
-{
-    return r->linear.free_psi;
-}
-
 /* The law at theta. */
 static struct law law_at(const struct regression *r, const double *theta)
 {
@@ -57,7 +17,6 @@ static struct law law_at(const struct regression *r, const double *theta)
     return (struct law){
         .link = l->link, .psi = is_free(r) ? theta[r->train->columns] : l->psi, .dof = l->dof};
 }
-
 /* ---- responses ---- */
 
 bool regression_binary(double y)
@@ -114,44 +73,6 @@ static enum err check(const struct model_type *model, const struct regression_ty
     return code;
 }
 
-static void set_priors(struct regression *r, const double *sd, size_t step)
-{
-    r->log_constant = 0.0;
-    for (size_t j = 0; j < r->train->columns; j++) {
-        struct normal one;
-        normal_init(&one, sd[j * step], 1);
-        r->precision[j] = one.precision;
-        r->log_constant += one.log_constant;
-    }
-}
-
-/* The gradient of the prior is constant + diagonal_j theta_j, with constant 0. */
-static void set_fixed_part(struct regression *r)
-{
-    double *diagonal = r->fixed + padded(r->base.d);
-    for (size_t j = 0; j < r->base.d; j++)
-        diagonal[j] = -precision_of(r, j);
-    r->linear.constant = r->fixed;
-    r->linear.diagonal = diagonal;
-}
-
-/* Kernels for a single prior also process the padding, where psi may be: then every coefficient has
- * its own precision. */
-static bool init_prior(struct regression *r, const double *params)
-{
-    normal_init(&r->prior, params[0], r->train->columns);
-    if (!is_free(r)) {
-        r->fixed = lanes_alloc(2 * padded(r->base.d), sizeof *r->fixed);
-        if (r->fixed != NULL)
-            set_fixed_part(r);
-        return r->fixed != NULL;
-    }
-    r->precision = lanes_alloc(r->base.d, sizeof *r->precision);
-    if (r->precision != NULL)
-        set_priors(r, params, 0);
-    return r->precision != NULL;
-}
-
 enum err regression_new(struct model **out, const struct model_type *model,
                         const struct regression_type *type, const double *params,
                         const struct dataset *train, const struct dataset *test,
@@ -174,13 +95,14 @@ enum err regression_new(struct model **out, const struct model_type *model,
     r->type = type;
     r->train = train;
     r->test = test;
-    r->rate = free_scale ? 1.0 / params[type->mean] : 0.0;
+    if (free_scale)
+        r->scale = (struct scale_prior){.kind = SCALE_EXPONENTIAL, .size = params[type->mean]};
     if (!linear_init(&r->linear, train, &law, free_scale) || !linear_sign_rows(&r->linear) ||
         !count_rows(r)) {
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu rows", model->name, train->N);
     }
-    if (!init_prior(r, params)) {
+    if (!regression_init_prior(r, params)) {
         model_free(base);
         return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", model->name, base->d);
     }
@@ -202,92 +124,9 @@ void regression_release(struct model *m)
     linear_release(&((struct regression *)m)->linear);
     counted_release(&((struct regression *)m)->counted);
     free(((struct regression *)m)->precision);
+    free(((struct regression *)m)->mean);
+    free(((struct regression *)m)->along);
     free(((struct regression *)m)->fixed);
-}
-
-/* ---- the prior ---- */
-
-enum err regression_set_list(struct model *m, size_t setting, const double *values, size_t count,
-                             struct err_info *info)
-{
-    struct regression *r = (struct regression *)m;
-    const struct param_spec *spec = &m->type->params.specs[setting];
-    struct err_info why;
-    if (count != r->train->columns)
-        return err_set(info, ERR_INVALID,
-                       "%s: %s has %zu numbers, but there are %zu coefficients; give one number or "
-                       "one for each",
-                       m->type->name, spec->name, count, r->train->columns);
-    for (size_t j = 0; j < count; j++)
-        if (param_check(spec, values[j], &why) != ERR_OK)
-            return err_set(info, ERR_INVALID, "%s: %s: %s", m->type->name, spec->name, why.message);
-    if (r->precision == NULL)
-        r->precision = lanes_alloc(m->d, sizeof *r->precision);
-    if (r->precision == NULL)
-        return err_set(info, ERR_NO_MEMORY, "%s: no memory for %zu priors", m->type->name, count);
-    set_priors(r, values, 1);
-    if (r->fixed != NULL)
-        set_fixed_part(r);
-    return ERR_OK;
-}
-
-/* exp(psi) is exponential: its log prior is log rate - rate exp(psi) + psi, where the last term is
- * the Jacobian. */
-void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work)
-{
-    const struct regression *r = self(m);
-    size_t columns = r->train->columns;
-    (void)work;
-    if (r->precision == NULL)
-        normal_gradient(&r->prior, theta, g);
-    else
-        for (size_t j = 0; j < padded(m->d); j++)
-            g[j] = -r->precision[j] * theta[j];
-    if (is_free(r))
-        g[columns] = 1.0 - r->rate * exp_of(theta[columns]);
-}
-
-static double log_each(const struct regression *r, const double *theta)
-{
-    double sum = 0.0;
-    for (size_t j = 0; j < r->train->columns; j++)
-        sum += r->precision[j] * (theta[j] * theta[j]);
-    return r->log_constant - 0.5 * sum;
-}
-
-double regression_log_fixed(const struct model *m, const double *theta, void *work)
-{
-    const struct regression *r = self(m);
-    (void)work;
-    double sum = r->precision == NULL ? normal_log(&r->prior, theta) : log_each(r, theta);
-    if (is_free(r)) {
-        double psi = theta[r->train->columns];
-        sum += log_of(r->rate) - r->rate * exp_of(psi) + psi;
-    }
-    return sum;
-}
-
-/* Replaces theta, which must be 0, by a draw. */
-static void draw_prior(const struct regression *r, struct rng *rng, double *theta, double *scratch)
-{
-    normal_add_draw(&r->prior, rng, theta, scratch);
-    for (size_t j = 0; r->precision != NULL && j < r->train->columns; j++)
-        theta[j] /= r->prior.sd * sqrt(r->precision[j]);
-}
-
-/* The logarithm of an exponential variable is log(-log(u)) - log(rate). */
-void regression_start_value(const struct model *m, enum start_kind kind, struct rng *rng,
-                            double *theta, double *scratch)
-{
-    const struct regression *r = self(m);
-    memset(theta, 0, padded(m->d) * sizeof *theta);
-    if (kind != START_PRIOR)
-        return;
-    draw_prior(r, rng, theta, scratch);
-    if (is_free(r)) {
-        kernels->rng_uniform(rng, scratch, 1);
-        theta[r->train->columns] = log_of(-log_of(scratch[0])) - log_of(r->rate);
-    }
 }
 
 /* ---- the data ---- */
@@ -480,8 +319,12 @@ enum err regression_view(struct model **out, const struct model *m, const struct
         return err_set(info, ERR_NO_MEMORY, "no memory for a view of %zu parameters", m->d);
     for (size_t j = 0; j < r->train->columns; j++)
         precision[j] = precision_of(r, j);
-    struct linear_view_parts parts = {
-        .model = m, .linear = &r->linear, .precision = precision, .rate = r->rate};
+    struct linear_prior prior = {.precision = precision,
+                                 .mean = r->mean,
+                                 .along = r->along,
+                                 .along_mean = r->along_mean,
+                                 .scale = r->scale};
+    struct linear_view_parts parts = {.model = m, .linear = &r->linear, .prior = &prior};
     enum err code = linear_view_new(out, &parts, frame, control, info);
     free(precision);
     return code;
@@ -510,15 +353,6 @@ static void add_chunk(const struct regression *r, const struct law *law,
         *scale += c->out[k];
 }
 
-static void add_prior(const struct regression *r, const double *theta, double *H, double scale)
-{
-    size_t d = r->base.d, stride = padded(d), columns = r->train->columns;
-    for (size_t j = 0; j < columns; j++)
-        H[j * stride + j] += precision_of(r, j);
-    if (is_free(r))
-        H[columns * stride + columns] = scale + r->rate * exp_of(theta[columns]);
-}
-
 /* Mixed derivatives of coefficients and scale are set to 0, which is their expectation. */
 void regression_hessian(const struct model *m, const double *theta, double *H, void *work)
 {
@@ -534,7 +368,7 @@ void regression_hessian(const struct model *m, const double *theta, double *H, v
         chunk_fill(&c, r->train, theta, rows.idx, at, rows.n);
         add_chunk(r, &law, &rows, &c, x, H, &scale);
     }
-    add_prior(r, theta, H, scale);
+    regression_add_prior(r, theta, H, scale);
     for (size_t j = 0; j < d; j++)
         for (size_t k = 0; k < j; k++)
             H[k * stride + j] = H[j * stride + k];

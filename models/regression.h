@@ -51,6 +51,8 @@ enum err regression_new(struct model **out, const struct model_type *model,
                         struct err_info *info);
 
 void regression_release(struct model *m);
+enum err regression_set_prior(struct model *m, const struct linear_prior *prior,
+                              struct err_info *info);
 enum err regression_set_list(struct model *m, size_t setting, const double *values, size_t count,
                              struct err_info *info);
 void regression_grad_fixed(const struct model *m, const double *theta, double *g, void *work);
@@ -72,13 +74,13 @@ void regression_start_value(const struct model *m, enum start_kind kind, struct 
 void regression_predict(const struct model *m, const double *theta, double *q, void *work);
 void regression_score(const struct model *m, const double *q, double *metrics, void *work);
 
-#define REGRESSION_HOOKS                                                         \
-    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release, \
-    .set_list = regression_set_list, .grad_fixed = regression_grad_fixed,        \
-    .grad_batch = regression_grad_batch, .log_fixed = regression_log_fixed,      \
-    .log_batch = regression_log_batch, .full = regression_full,                  \
-    .grad_difference = regression_grad_difference, .view = regression_view,      \
-    .hessian = regression_hessian, .start_value = regression_start_value,        \
+#define REGRESSION_HOOKS                                                                           \
+    .data = DATA_REGRESSION, .start = START_ZERO, .release = regression_release,                   \
+    .set_list = regression_set_list, .set_prior = regression_set_prior,                            \
+    .grad_fixed = regression_grad_fixed, .grad_batch = regression_grad_batch,                      \
+    .log_fixed = regression_log_fixed, .log_batch = regression_log_batch, .full = regression_full, \
+    .grad_difference = regression_grad_difference, .view = regression_view,                        \
+    .hessian = regression_hessian, .start_value = regression_start_value,                          \
     .predict = regression_predict, .score = regression_score
 
 /* Error metrics, for regression_type.error. */

@@ -26,7 +26,8 @@ struct linear_view {
     size_t row_stride;           /* numbers from one of `rows` to the next */
     double *constant;
     double *curvature; /* FRAME_DENSE: d rows of padded(d); FRAME_SHIFT: the diagonal */
-    double rate;       /* of the prior of exp(psi) */
+    double *along;     /* FRAME_SHIFT, where the prior has such a sum: the one of linear_prior.h */
+    struct scale_prior scale;
     struct linear_head head;
     double *rms; /* model.term_rms; NULL: terms are not linearised */
 };
@@ -36,11 +37,17 @@ static const struct linear_view *self(const struct model *m)
     return (const struct linear_view *)m;
 }
 
-/* exp(psi) is exponential: the derivative of the log prior -rate exp(psi) + psi. */
 static double scale_slope(const struct linear_view *v, double u)
 {
-    double psi = v->linear.psi + v->linear.step * u;
-    return v->linear.step * (1.0 - v->rate * vd_exp(vd_set(psi))[0]);
+    return v->linear.step * scale_prior_slope(&v->scale, v->linear.psi + v->linear.step * u);
+}
+
+/* In a dense frame the curvature has it. */
+static void add_along(const struct linear_view *v, const double *u, double *g)
+{
+    double sum = kernels->dot(v->along, u, v->base.d);
+    for (size_t j = 0; j < v->data.columns; j++)
+        g[j] -= sum * v->along[j];
 }
 
 static void grad_fixed(const struct model *m, const double *u, double *g, void *work)
@@ -52,6 +59,8 @@ static void grad_fixed(const struct model *m, const double *u, double *g, void *
     else
         for (size_t j = 0; j < m->d; j++)
             g[j] = v->constant[j] + v->curvature[j] * u[j];
+    if (v->along != NULL)
+        add_along(v, u, g);
     if (v->linear.free_psi)
         g[columns] = v->constant[columns] + scale_slope(v, u[columns]);
     if (v->head.n > 0)
@@ -115,6 +124,7 @@ static void release(struct model *m)
     free(v->tails);
     free(v->constant);
     free(v->curvature);
+    free(v->along);
     free(v->rms);
 }
 
@@ -386,6 +396,28 @@ static bool needs_rows(const struct linear_view *v)
     return v->frame->kind == FRAME_DENSE || records;
 }
 
+/* The sum of linear_prior.h in the coordinates of the frame: w = A' along, and -w w' of the
+ * curvature. */
+static bool fill_along(struct linear_view *v, const double *along)
+{
+    size_t d = v->base.d, columns = v->data.columns, p = padded(d);
+    double *all = lanes_alloc(2 * p, sizeof *all);
+    if (all == NULL)
+        return false;
+    memcpy(all, along, columns * sizeof *all);
+    if (v->frame->kind == FRAME_SHIFT) {
+        v->along = all;
+        return true;
+    }
+    double *w = all + p;
+    frame_gradient(v->frame, all, w);
+    for (size_t j = 0; j < columns; j++)
+        for (size_t k = 0; k < columns; k++)
+            v->curvature[j * p + k] -= w[j] * w[k];
+    free(all);
+    return true;
+}
+
 static void fill_curvature(struct linear_view *v, const double *precision)
 {
     const struct frame *f = v->frame;
@@ -409,10 +441,15 @@ static bool fill_constant(struct linear_view *v, const struct linear_view_parts 
     bool ok = sum != NULL && work != NULL;
     if (ok && v->base.differences)
         in->type->grad_batch(in, v->frame->centre, NULL, in->N, sum, NULL, work);
+    const struct linear_prior *prior = parts->prior;
+    double along = prior->along_mean;
     for (size_t j = 0; ok && j < v->data.columns; j++) {
-        double mean = parts->mean != NULL ? parts->mean[j] : 0.0;
-        sum[j] += parts->precision[j] * (mean - v->frame->centre[j]);
+        double mean = prior->mean != NULL ? prior->mean[j] : 0.0;
+        sum[j] += prior->precision[j] * (mean - v->frame->centre[j]);
+        along -= prior->along != NULL ? prior->along[j] * v->frame->centre[j] : 0.0;
     }
+    for (size_t j = 0; ok && prior->along != NULL && j < v->data.columns; j++)
+        sum[j] += along * prior->along[j];
     if (ok)
         frame_gradient(v->frame, sum, v->constant);
     free(sum);
@@ -427,7 +464,9 @@ static bool fill(struct linear_view *v, const struct linear_view_parts *parts)
     v->curvature = lanes_alloc(v->frame->kind == FRAME_DENSE ? d * padded(d) : d, sizeof(double));
     if (v->constant == NULL || v->curvature == NULL)
         return false;
-    fill_curvature(v, parts->precision);
+    fill_curvature(v, parts->prior->precision);
+    if (parts->prior->along != NULL && !fill_along(v, parts->prior->along))
+        return false;
     return fill_constant(v, parts) && fill_offsets(v) &&
            (!v->base.differences || linear_difference(&v->linear)) &&
            (!needs_rows(v) || fill_rows(v)) && (!linearises(v) || fill_weights(v)) && pack_rows(v);
@@ -440,7 +479,7 @@ static void set_parts(struct linear_view *v)
     v->base.work_bytes = head > v->base.work_bytes ? head : v->base.work_bytes;
     v->base.fixed_terms = v->head.n;
     v->base.term_rms = v->rms;
-    if (v->linear.free_psi || v->head.n > 0)
+    if (v->linear.free_psi || v->head.n > 0 || v->along != NULL)
         return;
     v->linear.constant = v->constant;
     if (v->frame->kind == FRAME_DENSE)
@@ -526,7 +565,7 @@ enum err linear_view_new(struct model **out, const struct linear_view_parts *par
     v->inside = parts->model;
     v->frame = frame;
     take_rows(v, parts->linear, control);
-    v->rate = parts->rate;
+    v->scale = parts->prior->scale;
     if (parts->linear->free_psi)
         frame_psi(&v->linear, frame);
     fill_base(v);

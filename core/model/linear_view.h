@@ -1,4 +1,4 @@
-/* The view (core/model/view.h) of a model with a linear predictor and independent normal priors:
+/* The view (core/model/view.h) of a model with a linear predictor and normal priors:
  * rows are transformed once, to x_i' A, and the linear predictor at the centre becomes their
  * offset, so that neither coordinates nor control variates cost anything per iteration.
  *
@@ -12,16 +12,15 @@
 #define BARKER_CORE_MODEL_LINEAR_VIEW_H
 
 #include "core/model/linear_predictor.h"
+#include "core/model/linear_prior.h"
 #include "core/model/view.h"
 
 /* `linear` is the model's own, over its training data; the parameters are the coefficients of its
- * columns and, if it is free, psi. `precision` and `mean` (NULL: 0) of the prior have one number
- * per column; a free exp(psi) has an exponential prior with rate `rate`. All are borrowed. */
+ * columns and, if it is free, psi. All are borrowed. */
 struct linear_view_parts {
     const struct model *model;
     const struct linear *linear;
-    const double *precision, *mean;
-    double rate;
+    const struct linear_prior *prior;
 };
 
 /* ERR_UNSUPPORTED: the frame mixes psi with coefficients. */

@@ -76,6 +76,8 @@ int model_parameter_name(const struct model *m, size_t index, char *out, size_t 
 {
     assert(index < m->d);
     const struct model_block *b = m->blocks;
+    if (index < m->name_count)
+        return snprintf(out, size, "%s", m->names[index]);
     while (index - b->offset >= block_size(b))
         b++;
     index -= b->offset;
@@ -124,6 +126,9 @@ static size_t read_position(const struct model_block *b, const char *text)
 size_t model_parameter_index(const struct model *m, const char *name)
 {
     size_t length = strcspn(name, "[");
+    for (size_t j = 0; j < m->name_count; j++)
+        if (strcmp(m->names[j], name) == 0)
+            return j;
     for (size_t i = 0; i < m->block_count; i++) {
         const struct model_block *b = &m->blocks[i];
         if (strlen(b->name) != length || strncmp(b->name, name, length) != 0)

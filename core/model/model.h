@@ -37,6 +37,7 @@ enum start_kind { START_ZERO, START_PRIOR, START_VALUES, START_MAP, START_NEAR }
 
 struct frame;
 struct linear;
+struct linear_prior;
 
 struct model {
     const struct model_type *type;
@@ -58,6 +59,9 @@ struct model {
     /* For normal draws of theta with mean 0 and covariance 1: the root mean square of every element
      * of a term, over these draws and all terms. NULL: not known. */
     const double *term_rms;
+    const char *const
+        *names;        /* of the first `name_count` parameters, borrowed; the others are called */
+    size_t name_count; /* after their blocks */
     const struct linear *linear; /* grad_batch is linear_gradient of this; NULL: another function */
     size_t prediction_count;     /* numbers that `predict` fills; 0: no held-out data */
     /* Approximate cost of one term of grad_batch, and of the held-out metrics of a draw (predict
@@ -140,6 +144,8 @@ struct model_type {
      * anything else. NULL: no setting may be a list. */
     enum err (*set_list)(struct model *m, size_t setting, const double *values, size_t count,
                          struct err_info *info);
+    /* Replaces the prior, which is copied; called like set_list. NULL: it is that of the settings. */
+    enum err (*set_prior)(struct model *m, const struct linear_prior *prior, struct err_info *info);
 
     /* ---- OPTIONAL: terms that touch few of many coordinates ---- */
 
@@ -202,6 +208,8 @@ void model_gradient(const struct model *m, const double *theta, double *g, doubl
                     void *work);
 double model_gradient_density(const struct model *m, const double *theta, double *g,
                               double *scratch, void *work);
+
+#define MODEL_NAME_SIZE 256 /* bytes of the name of a coordinate, at most, with its NUL */
 
 /* Name of a coordinate, "U[3,7]", 1-based. Returns the length, as snprintf. */
 int model_parameter_name(const struct model *m, size_t index, char *out, size_t size);
