@@ -65,8 +65,8 @@ enum err table_read(struct table *out, const struct table_source *source, struct
 /* The same rows block by block, in memory that does not grow with the file (but with the longest
  * line, and with the whole file when it is an NPY in Fortran order of several columns).
  *
- * `read` fills `to` with the next bytes of the file, as many as there is room for unless the file
- * ends: fewer, or none, mean the end. Its errors are returned unchanged. */
+ * `read` fills `to` with the next bytes of the file; none mean the end, behind which it may be called
+ * again. Its errors are returned unchanged. */
 struct table_feed {
     enum err (*read)(void *context, char *to, size_t room, size_t *got, struct err_info *info);
     void *context;
