@@ -3,6 +3,7 @@
 #include "clients/cli/human.h"
 
 #include <math.h>
+#include <string.h>
 #include <stdlib.h>
 
 const char *get_string(const json_t *object, const char *key)
@@ -100,6 +101,25 @@ static void clean_string(json_t *value)
     free(copy);
 }
 
+/* Line by line: a mistake in a formula has a caret below its place. */
+static void clean_lines(json_t *value)
+{
+    char *copy = mem_copy(json_string_value(value)), *line = copy, *end;
+    struct text clean = {0};
+    do {
+        end = strchr(line, '\n');
+        if (end)
+            *end = '\0';
+        text_clean(line);
+        text_add(&clean, line);
+        text_add(&clean, end ? "\n" : "");
+        line = end ? end + 1 : line;
+    } while (end);
+    json_string_set(value, text_str(&clean));
+    text_release(&clean);
+    free(copy);
+}
+
 void get_clean(json_t *value)
 {
     size_t i;
@@ -110,7 +130,11 @@ void get_clean(json_t *value)
     json_array_foreach (value, i, inner)
         get_clean(inner);
     if (json_is_object(value)) {
-        json_object_foreach (value, key, inner)
-            get_clean(inner);
+        json_object_foreach (value, key, inner) {
+            if (json_is_string(inner) && strcmp(key, "detail") == 0)
+                clean_lines(inner);
+            else
+                get_clean(inner);
+        }
     }
 }

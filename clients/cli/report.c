@@ -74,13 +74,25 @@ static void report_unreachable(const struct client *client, const struct respons
           stderr);
 }
 
+/* Further lines are indented: a formula, and a caret below the place of a mistake. */
+static void print_lines(const char *text)
+{
+    for (; *text; text++) {
+        fputc(*text, stderr);
+        if (*text == '\n')
+            fputs("      ", stderr);
+    }
+    fputc('\n', stderr);
+}
+
 static void report_fields(const json_t *problem)
 {
     size_t i;
     json_t *error;
     json_array_foreach (get_array(problem, "errors"), i, error) {
         const char *pointer = get_string(error, "pointer");
-        fprintf(stderr, "  %s: %s\n", *pointer ? pointer : "/", get_string(error, "detail"));
+        fprintf(stderr, "  %s: ", *pointer ? pointer : "/");
+        print_lines(get_string(error, "detail"));
     }
 }
 

@@ -65,6 +65,12 @@ static const struct known known_reference[] = {
     {"wasserstein_noise", "W1 NOISE", KIND_BIAS, 4, false},
 };
 
+/* Of the row's `prior`, in a job with a formula. */
+static const struct known known_prior[] = {
+    {"mean", "PRIOR MEAN", KIND_OTHER, 6, false},
+    {"sd", "PRIOR SD", KIND_OTHER, 4, false},
+};
+
 /* Of the row's `cost`. */
 static const struct known known_cost[] = {
     {"ess", "ESS NEEDED", KIND_COUNT, 3, false},
@@ -74,6 +80,7 @@ static const struct known known_cost[] = {
 enum {
     KNOWN = sizeof known / sizeof *known,
     KNOWN_REFERENCE = sizeof known_reference / sizeof *known_reference,
+    KNOWN_PRIOR = sizeof known_prior / sizeof *known_prior,
     KNOWN_COST = sizeof known_cost / sizeof *known_cost
 };
 
@@ -140,6 +147,7 @@ static void choose(struct choice *choice, const json_t *rows)
         if (!is_known(key) && json_is_number(value))
             add_column(choice, (struct shown){key, KIND_OTHER, NULL}, key, 3);
     }
+    choose_inside(choice, rows, "prior", known_prior, KNOWN_PRIOR);
     choose_inside(choice, rows, "reference", known_reference, KNOWN_REFERENCE);
     choose_inside(choice, rows, "cost", known_cost, KNOWN_COST);
 }
@@ -213,11 +221,37 @@ static void print_cost(const json_t *summary, FILE *file)
     }
 }
 
+/* "low ~ age + smoke, 185 of 189 rows; left out for missing values: 3 in age, 1 in lwt; yes counts
+ * as 1". */
+static void print_design(const json_t *design, FILE *file)
+{
+    const json_t *response = get_object(design, "response"),
+                 *levels = get_array(response, "levels");
+    double rows = get_number(design, "rows"), complete = get_number(design, "complete");
+    char count[HUMAN_SIZE];
+    const char *column, *between = "; left out for missing values: ";
+    json_t *missing;
+    fprintf(file, "%s, ", get_string(design, "formula"));
+    if (complete < rows)
+        fprintf(file, "%s of ", human_whole(count, complete));
+    fprintf(file, "%s rows", human_whole(count, rows));
+    json_object_foreach ((json_t *)get_object(design, "missing"), column, missing) {
+        fprintf(file, "%s%s in %s", between, human_whole(count, json_number_value(missing)),
+                column);
+        between = ", ";
+    }
+    if (json_array_size(levels) == 2)
+        fprintf(file, "; %s counts as 1", json_string_value(json_array_get(levels, 1)));
+    fputc('\n', file);
+}
+
 void summary_print(const json_t *summary, FILE *file)
 {
     const json_t *rows = get_array(summary, "parameters"), *reference;
     char draws[HUMAN_SIZE], stored[HUMAN_SIZE], chains[HUMAN_SIZE];
     bool part = !isnan(get_number(summary, "draws_stored"));
+    if (get_object(summary, "design"))
+        print_design(get_object(summary, "design"), file);
     if (json_array_size(rows))
         print_table(rows, file);
     fprintf(file, "%s%s%s%s draws from %s chains%s%s\n", term_style(file, STYLE_DIM),

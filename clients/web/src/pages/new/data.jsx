@@ -99,6 +99,7 @@ function Upload({ files, done }) {
 const plain = (x) => (typeof x === "number" ? String(Number(x.toPrecision(6))).replace("-", "−") : "–");
 
 function Preview({ file, form, model }) {
+  if (file.problem && form.get("/formula")) return <p class="note">Text, missing values and row names are read with the formula when the job is checked.</p>;
   if (file.problem) return form.problem("/data/path") ? null : <p class="note bad" role="alert">This file cannot be used: {file.problem}</p>;
   const response = takes(model, "response") ? form.get("/data/response") ?? form.defaultOf("/data/response") : null;
   const only = form.get("/data/columns");
@@ -125,11 +126,15 @@ const PRECISIONS = [["auto", "automatic"], ["single", "single"], ["double", "dou
 
 function Columns({ form, model, columns }) {
   const response = form.get("/data/response") ?? form.defaultOf("/data/response");
-  const show = (field) => takes(model, field) || form.get(`/data/${field}`) !== undefined;
+  const formula = form.get("/formula");
+  const replaced = ["response", "columns", "offset", "intercept", "standardize"]; // by a formula
+  const show = (field) => form.get(`/data/${field}`) !== undefined || (takes(model, field) && !(formula && replaced.includes(field)));
   const names = columns ?? [];
   const others = takes(model, "response") ? [response, form.get("/data/offset"), form.get("/data/weights")] : []; // not covariates
   return (
     <>
+      {(takes(model, "response") || formula !== undefined) && <Entry form={form} at="/formula" label="Formula" placeholder="none: columns are chosen below"
+        hint="as in R: recovered ~ age * sex + log(dose); factors, missing values and an intercept come with it, and priors in units of the data" />}
       <div class="form-grid">{/* keys keep the fields when the columns are loaded */}
         {show("response") && (names.length > 0 && names.length <= LISTED
           ? <Choice key="response" form={form} at="/data/response" label="Response" fallback={form.defaultOf("/data/response")} options={names} />

@@ -119,7 +119,7 @@ function carriedOver(choice, next) {
 
 const DATA_FIELDS = {
   none: [], triplets: ["path", "test", "precision"], rows: ["path", "test", "columns", "standardize", "precision"],
-  regression: ["path", "test", "response", "offset", "weights", "columns", "intercept", "standardize", "precision"],
+  regression: ["path", "test", "response", "offset", "weights", "columns", "intercept", "standardize", "missing", "missing_values", "decimal", "comment", "precision"],
 };
 
 export const takes = (model, field) => !model || (DATA_FIELDS[model.data] ?? DATA_FIELDS.regression).includes(field);
@@ -130,6 +130,7 @@ const without = (doc, ...keys) => Object.fromEntries(Object.entries(doc).filter(
 export function withModel(doc, next) {
   let out = { ...without(doc, "save", "init", "reference"), model: next.parameters ? carriedOver({}, next) : next };
   if (Array.isArray(getAt(doc, "/sampler/step_size"))) out = setAt(out, "/sampler/step_size", undefined);
+  if (!takes(next, "response")) out = without(out, "formula", "prior");
   if (!takes(next, "path")) return without(out, "data", "gradient", "batch_size", "replacement", "metric_every");
   for (const field of Object.keys(out.data ?? {})) if (!takes(next, field)) out = setAt(out, pointerTo("data", field), undefined);
   return out;
