@@ -119,7 +119,7 @@ static json_t *noise_json(const struct diagnosis *d)
     const struct tolerance_head *h = &d->noise;
     bool known = h->worst != SIZE_MAX;
     struct sentence text = {0};
-    char name[120] = "";
+    char name[MODEL_NAME_SIZE] = "";
     json_t *doc = json_object();
     tolerance_advise(&d->tolerance, h, d->file, &text);
     if (known)
@@ -147,7 +147,7 @@ static json_t *diagnosed_json(const struct diagnosis *d, size_t j)
     const struct chain_moments *c = &d->chains;
     bool noise = c->noise_count > 0.0, sigma = c->sigma_count > 0;
     struct noise_advice advice;
-    char name[120];
+    char name[MODEL_NAME_SIZE];
     json_t *doc = json_object();
     tolerance_at(&d->tolerance, j, &advice);
     json_put(&doc, "index", json_count(j + 1));

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LIMIT = 1000, LIMIT_MAX = 10000, RANKED_MAX = 20000 };
 
@@ -30,6 +31,7 @@ struct request_for_summary {
     double target; /* NaN: none */
     struct summary page;
     struct certified certified;
+    json_t *design;          /* of a job with a formula */
     struct bias_row *biases; /* of the page, with a reference */
     struct bias_table whole; /* of the first page, with a reference */
 };
@@ -108,6 +110,30 @@ static enum err order_columns(struct request_for_summary *r, struct err_info *in
 
 /* ---- the reply ---- */
 
+static enum err read_design(struct request_for_summary *r, struct err_info *info)
+{
+    char *text;
+    enum err code = jobfile_design(r->file, &text, info);
+    if (code == ERR_OK && text != NULL)
+        code = json_parse(&r->design, text, strlen(text), info);
+    free(text);
+    return code;
+}
+
+/* Priors have the order of the parameters, but only saved ones are listed. */
+static const json_t *find_prior(const struct request_for_summary *r, size_t column,
+                                const char *name)
+{
+    const json_t *all = json_object_get(r->design, "priors");
+    for (size_t i = column; i < json_array_size(all); i++) {
+        const json_t *prior = json_array_get(all, i);
+        const char *called = json_string_value(json_object_get(prior, "name"));
+        if (called != NULL && strcmp(called, name) == 0)
+            return prior;
+    }
+    return NULL;
+}
+
 static json_t *rows_json(const struct request_for_summary *r)
 {
     json_t *rows = json_array();
@@ -121,6 +147,7 @@ static json_t *rows_json(const struct request_for_summary *r)
                                       .bias = has_reference(r) ? &r->biases[i] : NULL,
                                       .extent = &r->extent,
                                       .target = r->target};
+        row.prior = find_prior(r, measured->column, row.name);
         json_add(&rows, parameter_json(&row));
     }
     return rows;
@@ -168,6 +195,8 @@ static json_t *summary_json(struct call *call, const struct job_row *row,
 {
     uint64_t used = (uint64_t)r->page.draws * r->page.chains;
     json_t *doc = json_object();
+    if (r->design != NULL && is_first(r))
+        json_put(&doc, "design", json_deep_copy(r->design));
     json_put(&doc, "draws", json_count(used));
     json_put(&doc, "chains", json_count(r->page.chains));
     if (r->page.draws < r->extent.draws)
@@ -208,6 +237,8 @@ static enum err measure(struct request_for_summary *r, struct err_info *info)
     enum err code = extent_read(&r->extent, r->file, info);
     if (code == ERR_OK)
         code = certified_read(&r->certified, r->file, info);
+    if (code == ERR_OK)
+        code = read_design(r, info);
     if (code == ERR_OK && r->worst && r->extent.draws > 0)
         code = order_columns(r, info);
     if (code == ERR_OK && has_reference(r) && is_first(r))
@@ -231,6 +262,7 @@ static void answer(struct call *call, const struct job_row *row, struct request_
         call_fail_info(call, &info);
     summary_release(&r->page);
     certified_release(&r->certified);
+    json_decref(r->design);
     bias_release(&r->whole);
     free(r->biases);
 }

@@ -210,6 +210,18 @@ const char *parameter_efficiency_put(json_t **doc, double ess, const struct exte
     return isnan(known) ? "an effective sample size below 100 is too uncertain for a rate" : NULL;
 }
 
+/* The prior, and the posterior sd over its sd: above 0.9 the data say little. */
+static json_t *prior_json(const struct parameter_facts *row)
+{
+    json_t *doc = json_deep_copy(row->prior);
+    double sd = json_number_value(json_object_get(row->prior, "sd"));
+    if (doc != NULL)
+        json_object_del(doc, "name");
+    if (sd > 0.0)
+        json_put(&doc, "narrowed_to", json_number(row->mixing->sd / sd));
+    return doc;
+}
+
 json_t *parameter_json(const struct parameter_facts *row)
 {
     json_t *doc = json_object();
@@ -222,6 +234,8 @@ json_t *parameter_json(const struct parameter_facts *row)
         reason = mixing_reason_text(row->mixing->reason);
     if (reason != NULL)
         json_put(&doc, "reason", json_text(reason));
+    if (row->prior != NULL)
+        json_put(&doc, "prior", prior_json(row));
     if (row->reference != NULL)
         json_put(&doc, "reference", reference_row_json(row));
     if (!isnan(row->target))

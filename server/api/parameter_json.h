@@ -16,7 +16,8 @@ struct parameter_facts {
     const struct reference *reference; /* NULL: none was asked for */
     const struct bias_row *bias;       /* with `reference` */
     const struct extent *extent;
-    double target; /* error to be reached; NaN: none was asked for */
+    double target;       /* error to be reached; NaN: none was asked for */
+    const json_t *prior; /* of a job with a formula; NULL: none is known */
 };
 
 /* {"name", "mean", ..., "ess_tail", "certified_mean_error", "certified_sd_error", "ess_per_second", "ess_per_gradient"}, with "reason" where a

@@ -39,7 +39,7 @@ bool query_names_split(struct query_names *out, const char *text)
     char *begin = out->text;
     for (char *c = begin;; c++) {
         bool end = *c == '\0';
-        depth += (*c == '[') - (*c == ']' && depth > 0);
+        depth += (*c == '[' || *c == '(') - ((*c == ']' || *c == ')') && depth > 0);
         if (!end && (*c != ',' || depth > 0))
             continue;
         *c = '\0';

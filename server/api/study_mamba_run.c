@@ -134,7 +134,7 @@ static void close_arms(struct arms *a, size_t n)
 static json_t *score_json(const struct score *s, const struct mamba *m, size_t round, size_t arm,
                           struct jobfile *file, const char *reason)
 {
-    char name[120];
+    char name[MODEL_NAME_SIZE];
     bool good = reason[0] == '\0';
     json_t *doc = json_object();
     json_put(&doc, "arm", json_count(arm));

@@ -9,6 +9,7 @@
 #include "server/base/json.h"
 #include "server/base/mistake.h"
 #include "server/data/memory_cache.h"
+#include "server/data/scaled_prior.h"
 #include "server/sched/sched.h"
 #include "server/spec/plan_document.h"
 #include "server/spec/spec.h"
@@ -59,11 +60,18 @@ static enum err load_model(struct submission *sub, struct call *call, const char
     const struct dataset *test = sub->data != NULL && sub->data->has_test ? &sub->data->test : NULL;
     char pointer[80];
     snprintf(pointer, sizeof pointer, "%s", spec->model->data != DATA_NONE ? "/data" : "/model");
+    code = scaled_prior_check(spec, sub->data, &sub->mistakes, &sub->info);
+    if (code != ERR_OK)
+        return code;
     code = spec->model->init(&sub->model, spec->model_params, train, test, &sub->info);
     if (code == ERR_OK && spec->model_list != NULL) {
         code = spec_list(spec, sub->model, &sub->info);
         spec_list_pointer(spec, pointer, sizeof pointer);
     }
+    if (code == ERR_OK)
+        code = scaled_prior_apply(spec, sub->data, sub->model, &sub->mistakes, &sub->info);
+    if (sub->mistakes.count > 0)
+        return ERR_INVALID;
     if (code == ERR_INVALID || code == ERR_UNSUPPORTED || code == ERR_TOO_LARGE) {
         bool data = strcmp(pointer, "/data") == 0;
         mistake_add(&sub->mistakes, pointer, data ? MISTAKE_data : MISTAKE_conflict, "%s",

@@ -87,7 +87,7 @@ enum err job_transition(enum job_state from, enum job_event event, enum job_stat
 /* Time-ordered public id: 16 characters of [0-9a-hjkmnp-tv-z], 48 bits of milliseconds and 32
  * random. */
 #define JOB_ID_SIZE     17
-#define JOB_REASON_SIZE 400
+#define JOB_REASON_SIZE 520
 void job_id_make(char id[JOB_ID_SIZE], uint64_t now_ms, uint32_t random);
 bool job_id_valid(const char *id);
 

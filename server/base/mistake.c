@@ -32,6 +32,8 @@ void mistake_add(struct mistakes *mistakes, const char *pointer, enum mistake_ki
     snprintf(m->pointer, sizeof m->pointer, "%s", pointer);
     text_trim(m->detail);
     text_trim(m->pointer);
+    text_repair(m->detail);
+    text_repair(m->pointer);
 }
 
 bool mistake_at(const struct mistakes *mistakes, const char *pointer)

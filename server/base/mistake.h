@@ -30,7 +30,7 @@ const char *mistake_kind_name(enum mistake_kind kind);
 
 struct mistake {
     char pointer[200]; /* RFC 6901: "/sampler/step_size", "" for the whole document */
-    char detail[300];  /* a sentence that can follow the pointer */
+    char detail[400];  /* a sentence that can follow the pointer */
     enum mistake_kind kind;
 };
 

@@ -42,6 +42,18 @@ size_t text_printable(const char *text, size_t size)
     return code < 0x20 || (code >= 0x7f && code < 0xa0) ? 0 : length;
 }
 
+void text_repair(char *text)
+{
+    size_t left = strlen(text), length;
+    for (; left > 0; text += length, left -= length) {
+        length = text_character(text, left);
+        if (length == 0) {
+            *text = '?';
+            length = 1;
+        }
+    }
+}
+
 void text_trim(char *text)
 {
     size_t length = strlen(text), start = length;

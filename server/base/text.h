@@ -15,6 +15,8 @@ size_t text_printable(const char *text, size_t size);
 
 /* Takes an incomplete character off the end of a text that was cut to fit. */
 void text_trim(char *text);
+/* Replaces bytes that are no part of a UTF-8 character by '?'. */
+void text_repair(char *text);
 
 #define TEXT_SHOWN_MAX 48
 /* Copies `text` as one line of valid UTF-8: quotes and backslashes escaped by a backslash, control

@@ -35,7 +35,8 @@ struct data {
     bool has_test, has_offset, has_weight;
     char sha256[2 * DATA_FILE_SHA256_HEX]; /* of the file(s): "train" or "train:test" */
     size_t bytes;                          /* of its arrays */
-    char **names;                          /* of the columns of x */
+    /* Of the columns of x; with a formula, one text more: what the file is to it, as JSON. */
+    char **names;
     size_t name_count;
     void *base; /* the image; the arrays above lie in it */
     size_t size;

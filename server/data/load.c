@@ -2,6 +2,7 @@
 #include "server/data/load.h"
 
 #include "server/base/log.h"
+#include "server/data/formula_rows.h"
 
 #include <gnutls/crypto.h>
 #include <stdio.h>
@@ -59,9 +60,27 @@ static enum err read_table(const struct load *load, const struct data_file *file
 
 /* Small files are read now, large ones block by block later. A small file that does not fit into
  * memory is not a mistake yet. */
+/* A formula makes as many columns as a factor has levels: from a small file more than fits anywhere. */
+#define DESIGN_FACTOR 16 /* times the size of the file, or what fits into memory */
+
+static enum err open_formula(const struct load *load, struct sources *s, struct mistakes *mistakes,
+                             struct err_info *info)
+{
+    uint64_t size = DESIGN_FACTOR * load->files->train.size;
+    struct data_rows_limits limits = {.budget_bytes = STREAM_BUDGET,
+                                      .unpacked_bytes = load->unpacked,
+                                      .design_bytes = size > load->budget ? size : load->budget,
+                                      .memory = load->reading};
+    s->train = &s->rows[0];
+    return data_rows_open_formula(s->train, &load->files->train, load->spec, "/data/path", &limits,
+                                  mistakes, info);
+}
+
 static enum err open_rows(const struct load *load, bool large, struct sources *s,
                           struct mistakes *mistakes, struct err_info *info)
 {
+    if (load->spec->formula != NULL)
+        return open_formula(load, s, mistakes, info);
     const struct data_file *files[] = {&load->files->train, &load->files->test};
     const char *names[] = {load->spec->path, load->spec->test};
     static const char *const pointers[] = {"/data/path", "/data/test"};
@@ -89,7 +108,13 @@ static enum err open_rows(const struct load *load, bool large, struct sources *s
 static enum err make_plan(const struct load *load, struct sources *s, struct prepare_plan *plan,
                           struct mistakes *mistakes, struct err_info *info)
 {
-    enum err code = prepare_plan(plan, load->spec, load->kind, s->train, s->test, mistakes, info);
+    struct formula_rows *formula = s->train->formula;
+    struct data_spec spec = *load->spec;
+    if (formula != NULL)
+        formula_rows_spec(formula, load->spec, &spec);
+    enum err code = prepare_plan(plan, &spec, load->kind, s->train, s->test, mistakes, info);
+    if (code == ERR_OK && formula != NULL)
+        code = prepare_add_name(plan, formula_rows_facts(formula), info);
     if (code == ERR_OK && s->sha256[0] == '\0')
         join_hashes(s->sha256, s->rows[0].sha256, s->test != NULL ? s->rows[1].sha256 : "");
     return code;

@@ -360,10 +360,33 @@ void prepare_print_key(FILE *out, const struct data_spec *spec, enum data_kind k
     fprintf(out, "%d %d %d %d %zu %s %zu %s %zu %s|", (int)kind, spec->intercept, spec->standardize,
             (int)spec->precision, strlen(response), response, strlen(offset), offset,
             strlen(weights), weights);
+    if (spec->formula != NULL)
+        fprintf(out, "~%zu %s %d %d %s %zu|", strlen(spec->formula), spec->formula,
+                (int)spec->missing, (int)spec->decimal, spec->comment != NULL ? spec->comment : "",
+                spec->missing_count);
+    for (size_t k = 0; spec->formula != NULL && k < spec->missing_count; k++)
+        fprintf(out, "%zu %s|", strlen(spec->missing_values[k]), spec->missing_values[k]);
     if (spec->columns != NULL)
         fprintf(out, "%zu|", spec->column_count);
     for (size_t k = 0; spec->columns != NULL && k < spec->column_count; k++)
         fprintf(out, "%zu %s|", strlen(spec->columns[k]), spec->columns[k]);
+}
+
+enum err prepare_add_name(struct prepare_plan *plan, const char *text, struct err_info *info)
+{
+    struct data *shape = &plan->shape;
+    char **names = realloc(shape->names, (shape->name_count + 2) * sizeof *names);
+    char *copy = strdup(text);
+    if (names != NULL)
+        shape->names = names;
+    if (names == NULL || copy == NULL) {
+        free(copy);
+        prepare_plan_release(plan);
+        return no_memory(info);
+    }
+    names[shape->name_count++] = copy;
+    names[shape->name_count] = NULL;
+    return ERR_OK;
 }
 
 void prepare_plan_release(struct prepare_plan *plan)

@@ -34,6 +34,8 @@ void prepare_print_key(FILE *out, const struct data_spec *spec, enum data_kind k
 enum err prepare_plan(struct prepare_plan *plan, const struct data_spec *spec, enum data_kind kind,
                       struct data_rows *train, struct data_rows *test, struct mistakes *mistakes,
                       struct err_info *info);
+/* Adds a text behind the names of the columns. On failure the plan is released. */
+enum err prepare_add_name(struct prepare_plan *plan, const char *text, struct err_info *info);
 void prepare_plan_release(struct prepare_plan *plan);
 
 /* The destinations of the values of a row; NULL for those that its kind does not have. x is zero

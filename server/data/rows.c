@@ -1,5 +1,8 @@
 /* Rows of data files. */
 #include "server/data/rows.h"
+#include "server/data/formula_rows.h"
+
+#include <string.h>
 
 enum err data_rows_mistake(enum err code, const char *pointer, struct mistakes *mistakes,
                            const struct err_info *info)
@@ -54,6 +57,27 @@ enum err data_rows_open(struct data_rows *rows, const struct data_file *file, co
     return code;
 }
 
+enum err data_rows_open_formula(struct data_rows *rows, const struct data_file *file,
+                                const struct data_spec *spec, const char *pointer,
+                                const struct data_rows_limits *limits, struct mistakes *mistakes,
+                                struct err_info *info)
+{
+    struct formula_source source = {.spec = spec,
+                                    .file = file,
+                                    .name = spec->path,
+                                    .budget_bytes = limits->budget_bytes,
+                                    .unpacked_bytes = limits->unpacked_bytes,
+                                    .design_bytes = limits->design_bytes,
+                                    .memory = limits->memory};
+    *rows = (struct data_rows){.pointer = pointer, .name = spec->path, .file = file};
+    enum err code = formula_rows_open(&rows->formula, &source, mistakes, info);
+    if (code != ERR_OK)
+        return code;
+    rows->table = formula_rows_table(rows->formula);
+    memcpy(rows->sha256, formula_rows_sha256(rows->formula), sizeof rows->sha256);
+    return ERR_OK;
+}
+
 void data_rows_view(struct data_rows *rows, const struct table *table, const char *pointer)
 {
     *rows = (struct data_rows){.table = table, .pointer = pointer};
@@ -62,8 +86,10 @@ void data_rows_view(struct data_rows *rows, const struct table *table, const cha
 void data_rows_close(struct data_rows *rows)
 {
     table_stream_close(rows->stream);
+    formula_rows_close(rows->formula);
     data_file_reader_end(&rows->reader, NULL);
     rows->stream = NULL;
+    rows->formula = NULL;
     rows->table = NULL;
 }
 
@@ -90,6 +116,8 @@ static enum err end_of_pass(struct data_rows *rows, struct err_info *info)
 
 enum err data_rows_next(struct data_rows *rows, struct err_info *info)
 {
+    if (rows->formula != NULL)
+        return formula_rows_next(rows->formula, &rows->values, &rows->count, info);
     if (rows->stream == NULL) { /* one block */
         rows->values = rows->table->values;
         rows->count = rows->given ? 0 : rows->table->rows;
@@ -106,6 +134,8 @@ enum err data_rows_rewind(struct data_rows *rows, struct err_info *info)
 {
     size_t columns = rows->table->columns;
     rows->given = false;
+    if (rows->formula != NULL)
+        return formula_rows_rewind(rows->formula, info);
     if (rows->stream == NULL)
         return ERR_OK;
     table_stream_close(rows->stream);

@@ -7,11 +7,13 @@
 #include "server/data/data_root.h"
 #include "server/base/mistake.h"
 #include "server/data/table.h"
+#include "server/spec/spec.h"
 
 /* Limits of reading, as in struct table_feed. */
 struct data_rows_limits {
     size_t budget_bytes;
     uint64_t unpacked_bytes;
+    uint64_t design_bytes; /* that the rows of a formula may take; 0: any number */
     struct table_memory memory;
 };
 
@@ -27,6 +29,7 @@ struct data_rows {
     struct data_rows_limits limits;
     struct data_file_reader reader;
     struct table_stream *stream;
+    struct formula_rows *formula;      /* NULL: the rows are those of the file */
     char sha256[DATA_FILE_SHA256_HEX]; /* of the file, after a whole pass */
     uint64_t sum;
     bool whole; /* there was a whole pass */
@@ -42,6 +45,11 @@ enum err data_rows_drain(struct data_file_reader *reader, struct err_info *info)
 enum err data_rows_open(struct data_rows *rows, const struct data_file *file, const char *name,
                         const char *pointer, const struct data_rows_limits *limits,
                         struct err_info *info);
+/* Rows as the formula of `spec` makes them; ERR_INVALID: `mistakes` has them. */
+enum err data_rows_open_formula(struct data_rows *rows, const struct data_file *file,
+                                const struct data_spec *spec, const char *pointer,
+                                const struct data_rows_limits *limits, struct mistakes *mistakes,
+                                struct err_info *info);
 /* Rows of a table, which is borrowed. */
 void data_rows_view(struct data_rows *rows, const struct table *table, const char *pointer);
 void data_rows_close(struct data_rows *rows);

@@ -219,7 +219,7 @@ static void add_beyond(const struct tolerance *t, const struct tolerance_head *h
 void tolerance_advise(const struct tolerance *t, const struct tolerance_head *head,
                       struct jobfile *file, struct sentence *out)
 {
-    char name[120];
+    char name[MODEL_NAME_SIZE];
     if (t->state != TOLERANCE_KNOWN || head->worst == SIZE_MAX) {
         sentence_add(out, "%s", tolerance_reason(t->state));
         return;

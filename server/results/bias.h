@@ -75,7 +75,7 @@ struct bias_worst {
     /* max(0, bias - z error), z = sqrt(4 + 2 log(parameters)): what noise does not explain, also
      * in the largest of many. */
     double beyond;
-    char name[120]; /* "": none */
+    char name[MODEL_NAME_SIZE]; /* "": none */
 };
 
 struct bias_head {

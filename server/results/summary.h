@@ -64,8 +64,8 @@ bool summary_pool(struct summary_pool *pool, const struct mixing_draws *draws);
 struct summary_head {
     double max_rhat, min_ess_bulk, min_ess_tail; /* NaN: not known */
     double max_mcse_sd;                          /* Monte-Carlo error of an sd, relative */
-    char worst[120];          /* the parameter with the largest R-hat; "": not known */
-    size_t parameters, draws; /* measured; draws per chain */
+    char worst[MODEL_NAME_SIZE]; /* the parameter with the largest R-hat; "": not known */
+    size_t parameters, draws;    /* measured; draws per chain */
 };
 #define SUMMARY_HEAD_UNKNOWN                                                          \
     {                                                                                 \

@@ -2,6 +2,7 @@
 #include "server/sched/job_run.h"
 #include "server/base/budget.h"
 #include "server/base/json.h"
+#include "server/data/scaled_prior.h"
 #include "server/spec/plan_document.h"
 #include "models/models.h"
 
@@ -171,6 +172,11 @@ static enum err make_model(struct job_run *job, struct err_info *info)
     enum err code = job->spec.model->init(&job->model, job->spec.model_params, train, test, info);
     if (code == ERR_OK)
         code = spec_list(&job->spec, job->model, info);
+    if (code == ERR_OK)
+        code = scaled_prior_apply(&job->spec, job->data, job->model, &mistakes, info);
+    if (code == ERR_INVALID && mistakes.count > 0)
+        return err_set(info, ERR_INVALID, "%s: %s", mistakes.items[0].pointer,
+                       mistakes.items[0].detail);
     if (code != ERR_OK)
         return code;
     code = spec_bind(&job->spec, job->model, &none, &job->bound, &mistakes);
@@ -192,7 +198,7 @@ static char **saved_names(const struct job_run *job)
     size_t width = job->bound.width;
     char **names = calloc(width + 1, sizeof *names);
     for (size_t k = 0; names != NULL && k < width; k++) {
-        char name[120];
+        char name[MODEL_NAME_SIZE];
         size_t j = job->bound.save != NULL ? job->bound.save[k] : k;
         model_parameter_name(job->model, j, name, sizeof name);
         names[k] = strdup(name);
@@ -204,17 +210,33 @@ static char **saved_names(const struct job_run *job)
     return names;
 }
 
+/* Formula, priors and what the file is to them, as JSON; *out is NULL without a formula. */
+static enum err describe_design(const struct job_run *job, char **out, struct err_info *info)
+{
+    struct scaled_prior prior;
+    struct mistakes mistakes = {0};
+    *out = NULL;
+    if (job->spec.formula == NULL)
+        return ERR_OK;
+    enum err code = scaled_prior_init(&prior, &job->spec, job->data, &mistakes, info);
+    if (code != ERR_OK)
+        return code;
+    *out = json_write_last(scaled_prior_document(&prior, job->data));
+    scaled_prior_release(&prior);
+    return *out != NULL ? ERR_OK : err_set(info, ERR_NO_MEMORY, "no memory for the job file");
+}
+
 /* `spec` has all numbers; plan and document: NULL when it has none. */
 static enum err make_file(struct job_run *job, const struct job_run_context *context,
                           const struct job_spec *spec, const struct plan *plan,
                           const char *document, struct err_info *info)
 {
-    char *text = json_write_last(spec_resolved(spec));
+    char *text = json_write_last(spec_resolved(spec)), *design;
     char **names = saved_names(job);
     size_t size = plan != NULL ? plan_save_size(plan) : 0;
     void *bytes = plan != NULL ? malloc(size) : NULL;
-    enum err code = ERR_NO_MEMORY;
-    if (text != NULL && names != NULL && (plan == NULL || bytes != NULL)) {
+    enum err code = describe_design(job, &design, info);
+    if (code == ERR_OK && text != NULL && names != NULL && (plan == NULL || bytes != NULL)) {
         bool metrics = job->model->prediction_count > 0 && spec->metric_every > 0;
         struct jobfile_meta meta = {
             .request = text,
@@ -231,15 +253,17 @@ static enum err make_file(struct job_run *job, const struct job_run_context *con
             .plan = bytes,
             .plan_size = size,
             .plan_document = document,
+            .design = design,
         };
         if (plan != NULL)
             plan_save(plan, bytes);
         code = jobfile_create(context->store, job->id, &meta, info);
         job->file_made = code == ERR_OK;
-    } else {
-        err_set(info, code, "no memory for the job file");
+    } else if (code == ERR_OK) {
+        code = err_set(info, ERR_NO_MEMORY, "no memory for the job file");
     }
     free(bytes);
+    free(design);
     free_names(names, job->bound.width);
     free(text);
     return code;

@@ -165,7 +165,7 @@ struct job_run_slice {
     enum chain_status status;
     double cpu_seconds;
     uint64_t diverged_at;
-    char diverged_in[80];
+    char diverged_in[MODEL_NAME_SIZE];
 };
 
 /* Runs the chains of the batch until the slice is over, all of them

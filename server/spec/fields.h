@@ -32,7 +32,14 @@ enum field_flags {
     X(text, char *, note, 0, 0, 2000, NULL, FIELD_CHANGES | FIELD_LINES, "what the job is for")    \
     OWN(strings, tags, FIELD_CHANGES, "at most 20 words by which jobs are filtered")               \
     OWN(settings, model, FIELD_REQUIRED, "a name of GET /v1/models, or {\"name\", settings}")      \
+    X(text, char *, formula, 0, 1, 65536, NULL, FIELD_LINES,                                       \
+      "response ~ terms, as in R; instead of data.response, columns, intercept, offset and "       \
+      "standardize")                                                                               \
     OBJECT(data, read_data, write_data, "the data file; required unless the model has none")       \
+    OWN(prior, prior, 0,                                                                           \
+        "with a formula: {NAME: {\"mean\", \"sd\"}} of coefficients, \"default\" of all others; "  \
+        "{\"sigma\": {\"scale\"}}; \"autoscale\": false for sds that are not those of the "        \
+        "columns")                                                                                 \
     OWN(settings, sampler, FIELD_AUTO,                                                             \
         "a name of GET /v1/samplers, or {\"name\", settings}, or auto: an exact one where it "     \
         "meets "                                                                                   \
@@ -82,6 +89,13 @@ enum field_flags {
     OWN(strings, columns, 0, "covariates; default: all other columns")                     \
     X(boolean, bool, intercept, 0, 0, 1, NULL, 0, "adds a column of ones")                 \
     X(boolean, bool, standardize, 0, 0, 1, NULL, 0, "by mean and sd of the training rows") \
+    X(choice, enum data_missing, missing, 0, 0, 0, spec_missing, 0,                        \
+      "with a formula: what happens to rows with missing values")                          \
+    OWN(strings, missing_values, 0, "texts that stand for a missing value besides NA")     \
+    X(choice, enum data_decimal, decimal, 0, 0, 0, spec_decimals, 0,                       \
+      "with a formula: the decimal separator; auto: a comma after semicolons")             \
+    X(text, char *, comment, 0, 1, 1, NULL, 0,                                             \
+      "with a formula: a character; lines that begin with it are skipped")                 \
     X(choice, enum data_precision, precision, 0, 0, 0, spec_precisions, 0,                 \
       "auto: single if all values are exact in it, else double")
 

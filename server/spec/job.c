@@ -8,6 +8,8 @@
 #include <string.h>
 
 const char *const spec_precisions[] = {"auto", "single", "double", NULL};
+const char *const spec_missing[] = {"drop", "error", NULL};
+const char *const spec_decimals[] = {"auto", ".", ",", NULL};
 const char *const spec_start_kinds[] = {"zero", "prior", "values", "map", "auto", NULL};
 const char *const spec_estimators[] = {"auto", "plain", "control_variate", NULL};
 const char *const spec_centres[] = {"mode", "pilot", NULL};
@@ -17,6 +19,7 @@ static const char *const spec_response[] = {"y", NULL};
 
 #define NAMES_MAX         100000 /* columns or saved parameters in one list */
 #define COLUMN_CHARACTERS 256
+#define MISSING_MAX       20
 #define MAP_STEPS         200
 #define MAP_STEPS_MAX     10000
 #define CHAINS_MAX        1000
@@ -66,6 +69,20 @@ static json_t *write_columns(const struct job_spec *spec)
 {
     const struct data_spec *data = &spec->data;
     return data->columns != NULL ? write_names(data->columns, data->column_count) : json_null();
+}
+
+static void read_missing_values(struct parse *p, const struct place *place, const json_t *json)
+{
+    struct data_spec *data = &p->spec->data;
+    parse_names(p, place, json, (struct name_rule){MISSING_MAX, COLUMN_CHARACTERS},
+                &data->missing_values, &data->missing_count);
+}
+
+static json_t *write_missing_values(const struct job_spec *spec)
+{
+    const struct data_spec *data = &spec->data;
+    return data->missing_values != NULL ? write_names(data->missing_values, data->missing_count)
+                                        : json_null();
 }
 
 static const struct job_field data_rows[] = {DATA_FIELDS(DATA_ROW, OWN_ROW){0}};
@@ -130,6 +147,35 @@ static void check_columns(const struct data_spec *data, const struct place *plac
     check_other(place, "weights", data->weights, data->offset, "offset");
 }
 
+/* Fields that a formula replaces, or that only a formula has. */
+static const struct {
+    const char *name;
+    bool formula; /* only with a formula */
+} formula_parts[] = {
+    {"response", false},      {"columns", false},     {"intercept", false},
+    {"offset", false},        {"standardize", false}, {"missing", true},
+    {"missing_values", true}, {"decimal", true},      {"comment", true},
+};
+
+/* A formula says itself what these fields say, and some fields are for formulas. */
+static void check_formula(const struct parse *p, const struct place *place, const json_t *json)
+{
+    bool given = p->spec->formula != NULL;
+    for (size_t i = 0; i < sizeof formula_parts / sizeof formula_parts[0]; i++) {
+        const json_t *value = field_get(json, formula_parts[i].name);
+        struct place at = place_key(place, formula_parts[i].name);
+        const char *word = json_string_value(value);
+        bool plain =
+            json_is_false(value) || (word != NULL && formula_parts[i].formula &&
+                                     (strcmp(word, "drop") == 0 || strcmp(word, "auto") == 0));
+        if (value == NULL || plain || given == formula_parts[i].formula)
+            continue;
+        place_mistake(&at, MISTAKE_conflict,
+                      given ? "is not allowed with a formula, which says it itself"
+                            : "needs a formula");
+    }
+}
+
 static void read_data(struct parse *p, const struct place *place, const json_t *json)
 {
     struct data_spec *data = &p->spec->data;
@@ -147,14 +193,24 @@ static void read_data(struct parse *p, const struct place *place, const json_t *
                       "is required: a file in the data folder of the server");
     if (model != NULL)
         check_kind(model, place, json);
+    check_formula(p, place, json);
+    data->formula = p->spec->formula;
+    if (data->formula != NULL)
+        return;
     if (model != NULL && model->data == DATA_REGRESSION && data->response == NULL)
         parse_copy(p, &data->response, spec_response[0]);
     check_columns(data, place);
 }
 
+/* Without the fields that do not apply. */
 static json_t *write_data(const struct job_spec *spec)
 {
-    return spec->data.path != NULL ? rows_write(spec, data_rows) : json_null();
+    json_t *out = spec->data.path != NULL ? rows_write(spec, data_rows) : json_null();
+    for (size_t i = 0; json_is_object(out) && i < sizeof formula_parts / sizeof formula_parts[0];
+         i++)
+        if (formula_parts[i].formula != (spec->formula != NULL))
+            json_object_del(out, formula_parts[i].name);
+    return out;
 }
 
 /* ---- gradient, batch_size, chains ---- */
@@ -246,8 +302,8 @@ static json_t *write_stop_when(const struct job_spec *spec)
 static void read_params(struct parse *p, const struct place *place, const json_t *json)
 {
     p->spec->save_all = false;
-    parse_names(p, place, json, (struct name_rule){NAMES_MAX, 64}, &p->spec->save_names,
-                &p->spec->save_count);
+    parse_names(p, place, json, (struct name_rule){NAMES_MAX, MODEL_NAME_SIZE},
+                &p->spec->save_names, &p->spec->save_count);
 }
 
 static json_t *write_params(const struct job_spec *spec)

@@ -76,10 +76,17 @@ json_t *write_open_count(uint64_t count);
 json_t *write_names(char *const *names, size_t count);
 json_t *write_numbers(const double *values, size_t count);
 
+/* Of prior.c. */
+field_reader read_prior;
+json_t *write_prior(const struct job_spec *spec);
+void parse_priors_free(struct job_spec *spec);
+
 /* Rows that settings.c reads and writes. */
 field_reader read_model, read_sampler;
 json_t *write_model(const struct job_spec *spec), *write_sampler(const struct job_spec *spec);
 void parse_sampler_open(struct job_spec *spec); /* as without a sampler */
+/* Whether a setting of a model is about a prior that `prior` is about with a formula. */
+bool spec_is_prior(const char *setting);
 
 /* Marks the absent fields that the plan chooses as open; then checks combinations of fields. */
 void parse_open(struct parse *parse, const struct place *root);
@@ -87,10 +94,12 @@ void parse_open(struct parse *parse, const struct place *root);
 /* Names of the enumerations, in their order. START_NEAR is "auto", since it needs numbers from a
  * plan. */
 extern const char *const spec_start_kinds[],
-    *const spec_step_kinds[], *const spec_precisions[], *const spec_estimators[],
-                                                            *const spec_centres[],
-                                                                *const spec_preconditions[],
-                                                                    *const spec_visibilities[];
+    *const spec_step_kinds[], *const spec_missing[], *const spec_decimals[],
+                                                         *const spec_precisions[],
+                                                             *const spec_estimators[],
+                                                                 *const spec_centres[],
+                                                                     *const spec_preconditions[],
+                                                                         *const spec_visibilities[];
 
 /* Sets a default metric_every, once the batch size and the length are known. */
 void spec_bind_metrics(struct job_spec *spec, const struct model *model);

@@ -200,16 +200,26 @@ static bool parse_name(const struct place *place, const json_t *json, const char
     return false;
 }
 
+/* R's names of families. */
+static const char *const model_aliases[][2] = {{"binomial", "logistic"},
+                                               {"bernoulli", "logistic"},
+                                               {"gaussian", "linear_regression"},
+                                               {"linear", "linear_regression"}};
+
+enum { MODEL_ALIASES = sizeof model_aliases / sizeof model_aliases[0] };
+
 void read_model(struct parse *p, const struct place *place, const json_t *json)
 {
-    const char *names[REGISTRY_MAX + 1] = {0};
-    size_t which;
-    for (size_t i = 0; i < model_count && i < REGISTRY_MAX; i++)
+    const char *names[REGISTRY_MAX + MODEL_ALIASES + 1] = {0};
+    size_t which, count = model_count < REGISTRY_MAX ? model_count : REGISTRY_MAX;
+    for (size_t i = 0; i < count; i++)
         names[i] = models[i]->name;
+    for (size_t k = 0; k < MODEL_ALIASES; k++)
+        names[count + k] = model_aliases[k][0];
     if (!parse_name(place, json, names, &which))
         return;
-    p->spec->model = models[which];
-    struct settings s = {p, models[which]->params, p->spec->model_params};
+    p->spec->model = which < count ? models[which] : model_find(model_aliases[which - count][1]);
+    struct settings s = {p, p->spec->model->params, p->spec->model_params};
     parse_settings(&s, place, json);
 }
 
@@ -253,6 +263,15 @@ void read_sampler(struct parse *p, const struct place *place, const json_t *json
     parse_settings(&s, place, json);
 }
 
+bool spec_is_prior(const char *setting)
+{
+    static const char *const names[] = {"prior_sd", "sigma_mean", "phi_mean"};
+    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++)
+        if (strcmp(setting, names[k]) == 0)
+            return true;
+    return false;
+}
+
 /* ---- writing ---- */
 
 static json_t *sigma(const struct step_size *step)
@@ -290,6 +309,8 @@ static json_t *write_settings(const char *name, struct param_table table, const 
         if (values == job->sampler_params && job->variant_open &&
             i == job->sampler->variants->param)
             continue; /* omitted, as in the submitted job */
+        if (job->formula != NULL && spec_is_prior(spec->name))
+            continue; /* the prior is that of names */
         bool list = spec->list && job->model_list != NULL && job->model_list_at == i;
         json_put(&out, spec->name,
                  list                       ? write_numbers(job->model_list, job->model_list_count)

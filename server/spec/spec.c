@@ -30,6 +30,42 @@ static void check_data(const struct parse *p, const struct place *root)
                       "is required: the model %s needs data, {\"path\": \"FILE\"}", model->name);
 }
 
+static void refuse_prior_settings(const struct place *model, const json_t *json)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)json, name, value) {
+        struct place at = place_key(model, name);
+        if (spec_is_prior(name) && !json_is_null(value))
+            place_mistake(&at, MISTAKE_conflict,
+                          "does not apply with a formula; use prior, such as "
+                          "{\"default\": {\"sd\": 1}}");
+    }
+}
+
+/* Formulas and priors by name are for models with a set_prior function. */
+static void check_formula(const struct parse *p, const struct place *root)
+{
+    const struct job_spec *spec = p->spec;
+    struct place formula = place_key(root, "formula"), prior = place_key(root, "prior"),
+                 model = place_key(root, "model");
+    if (spec->formula == NULL && (spec->prior_count > 0 || !spec->prior_scaled))
+        place_mistake(&prior, MISTAKE_conflict,
+                      "needs a formula; without one, prior_sd of the model is the prior sd of all "
+                      "coefficients");
+    if (spec->formula == NULL || spec->model == NULL)
+        return;
+    if (spec->model->set_prior == NULL)
+        place_mistake(&formula, MISTAKE_conflict, "is not yet possible with the model %s",
+                      spec->model->name);
+    else
+        refuse_prior_settings(&model, field_get(p->json, "model"));
+    if (spec->data.test != NULL) {
+        struct place data = place_key(root, "data"), test = place_key(&data, "test");
+        place_mistake(&test, MISTAKE_conflict, "is not yet possible with a formula");
+    }
+}
+
 static bool full_by_nature(const struct job_spec *spec)
 {
     return (spec->sampler != NULL && spec->sampler->exact) ||
@@ -128,6 +164,7 @@ static void set_defaults(struct parse *p)
     parse_sampler_open(spec);
     spec->start_default = true;
     spec->save_all = true;
+    spec->prior_scaled = true;
 }
 
 static bool random_seed(uint64_t *out)
@@ -180,6 +217,7 @@ enum err spec_parse(struct job_spec *out, const json_t *json, const struct job_l
     if (p.failure == ERR_OK && rows_read(&p, &root, json, job_rows, 0)) {
         require(&root, json);
         check_data(&p, &root);
+        check_formula(&p, &root);
         parse_open(&p, &root);
         check_batch(&p, &root);
         check_run(&p, &root);
@@ -233,6 +271,8 @@ void spec_release(struct job_spec *spec)
     rows_release(spec, job_rows);
     json_decref(spec->tags);
     spec_names_free(spec->data.columns, spec->data.column_count);
+    spec_names_free(spec->data.missing_values, spec->data.missing_count);
+    parse_priors_free(spec);
     free(spec->step_values);
     free(spec->model_list);
     free(spec->start_values);

@@ -44,6 +44,8 @@
 #include <stdint.h>
 
 enum data_precision { DATA_AUTO, DATA_SINGLE, DATA_DOUBLE };
+enum data_missing { MISSING_DROP, MISSING_ERROR };
+enum data_decimal { DECIMAL_AUTO, DECIMAL_POINT, DECIMAL_COMMA };
 enum visibility { VISIBLE_TO_OWNER, VISIBLE_TO_LAB };
 
 /* path is NULL when the model needs no data; test, offset and weights may be NULL, response is NULL
@@ -52,7 +54,18 @@ struct data_spec {
     DATA_FIELDS(FIELD_MEMBER, FIELD_NO_MEMBER)
     char **columns; /* NULL: all but response, offset and weights */
     size_t column_count;
+    char **missing_values;
+    size_t missing_count;
+    const char *formula; /* that of the job, borrowed; NULL: none */
 };
+
+/* The prior of what has this name, where it is not the default; NaN: not given. */
+struct named_prior {
+    char *name;
+    double mean, sd, scale;
+};
+
+#define PRIOR_DEFAULT "default" /* of all coefficients but the intercept */
 
 struct stop_when { /* 0: not given */
     STOP_FIELDS(FIELD_MEMBER)
@@ -78,6 +91,9 @@ struct job_spec {
     double *model_list; /* a setting that was given as a list; NULL: none was */
     size_t model_list_at, model_list_count;
     struct data_spec data;
+    struct named_prior *priors; /* only with a formula */
+    size_t prior_count;
+    bool prior_scaled; /* default sds are in units of the columns */
 
     const struct sampler_type *sampler;
     bool sampler_open; /* the plan chooses it; until then `sampler` is the approximate candidate */

@@ -182,6 +182,26 @@ const char *jobfile_metric_name(struct jobfile *file, size_t k)
                                                                             : "";
 }
 
+/* "theta[3]" of a job whose coefficients have names of their own; SIZE_MAX: it is not one. */
+static size_t numbered_column(const struct jobfile *file, const char *name)
+{
+    const struct jobfile_info *about = &file->layout.info;
+    size_t number = 0;
+    int length = 0;
+    bool whole = sscanf(name, "theta[%9zu]%n", &number, &length) == 1 && name[length] == '\0';
+    return whole && length > 0 && number >= 1 && number <= about->width && about->width == about->d
+               ? number - 1
+               : SIZE_MAX;
+}
+
+static bool has_design(struct jobfile *file)
+{
+    struct query q;
+    query_open(&q, file->db, "SELECT 1 FROM meta WHERE key = 'design'");
+    bool found = query_next(&q);
+    return query_close(&q, NULL) == ERR_OK && found;
+}
+
 size_t jobfile_column(struct jobfile *file, const char *name)
 {
     struct query q;
@@ -190,7 +210,9 @@ size_t jobfile_column(struct jobfile *file, const char *name)
     query_text(&q, name);
     if (query_next(&q))
         column = query_get_count(&q, 0);
-    return query_close(&q, NULL) == ERR_OK && column < file->layout.info.width ? column : SIZE_MAX;
+    if (query_close(&q, NULL) == ERR_OK && column < file->layout.info.width)
+        return column;
+    return has_design(file) ? numbered_column(file, name) : SIZE_MAX;
 }
 
 uint64_t jobfile_bytes(struct store *store, const char *job)
@@ -340,13 +362,24 @@ enum err jobfile_plan(struct jobfile *file, struct jobfile_plan *out, struct err
     return code;
 }
 
-enum err jobfile_plan_document(struct jobfile *file, char **out, struct err_info *info)
+static enum err read_document(struct jobfile *file, const char *key, char **out,
+                              struct err_info *info)
 {
     void *document = NULL;
     size_t size;
-    enum err code = read_meta(file, "plan_document", &document, &size, info);
+    enum err code = read_meta(file, key, &document, &size, info);
     *out = document;
     return code == ERR_NOT_FOUND ? ERR_OK : code;
+}
+
+enum err jobfile_plan_document(struct jobfile *file, char **out, struct err_info *info)
+{
+    return read_document(file, "plan_document", out, info);
+}
+
+enum err jobfile_design(struct jobfile *file, char **out, struct err_info *info)
+{
+    return read_document(file, "design", out, info);
 }
 
 void jobfile_plan_release(struct jobfile_plan *plan)

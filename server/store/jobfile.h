@@ -29,6 +29,7 @@ struct jobfile_meta {
     const void *plan;   /* plan_save; NULL: the job has none */
     size_t plan_size;
     const char *plan_document; /* JSON text, with `plan` */
+    const char *design;        /* JSON text of a job with a formula; NULL: it has none */
 };
 enum err jobfile_create(struct store *store, const char *job, const struct jobfile_meta *meta,
                         struct err_info *info);
@@ -124,8 +125,9 @@ struct jobfile_plan {
 };
 enum err jobfile_plan(struct jobfile *file, struct jobfile_plan *out, struct err_info *info);
 void jobfile_plan_release(struct jobfile_plan *plan);
-/* The document alone, malloc'd; NULL when there is none. */
+/* The document alone, malloc'd; NULL when there is none. The same of the design. */
 enum err jobfile_plan_document(struct jobfile *file, char **out, struct err_info *info);
+enum err jobfile_design(struct jobfile *file, char **out, struct err_info *info);
 
 struct jobfile_chain {
     uint64_t iteration, draws, metrics;
@@ -159,7 +161,7 @@ enum err jobfile_metrics(struct jobfile *file, uint32_t chain, uint64_t first, s
 struct jobfile_history {
     size_t count, watched, stride;
     struct jobfile_history_point *points;
-    char (*worst)[120];
+    char (*worst)[MODEL_NAME_SIZE];
     double *values;
 };
 enum err jobfile_history(struct jobfile *file, struct jobfile_history *out, struct err_info *info);

@@ -64,7 +64,7 @@ enum err jobfile_layout_read(struct db *db, struct jobfile_layout *out, struct e
     *out = (struct jobfile_layout){0};
     query_open(&q, db,
                "SELECT key, value FROM meta "
-               "WHERE key NOT IN ('request', 'blocks', 'plan', 'plan_document')");
+               "WHERE key NOT IN ('request', 'blocks', 'plan', 'plan_document', 'design')");
     while (query_next(&q))
         found += take_number(out, query_get_text(&q, 0), query_get_count(&q, 1));
     enum err code = query_close(&q, info);

@@ -94,10 +94,10 @@ const char *jobfile_parameter(struct jobfile *file, size_t j, char *out, size_t 
     if (file->blocks == NULL)
         file->blocks = load(file);
     const char *saved = about->width == about->d ? jobfile_name(file, j) : "";
-    if (file->blocks != NULL && file->blocks->model.block_count > 0 && j < about->d)
-        model_parameter_name(&file->blocks->model, j, out, size);
-    else if (saved[0] != '\0')
+    if (saved[0] != '\0')
         snprintf(out, size, "%s", saved);
+    else if (file->blocks != NULL && file->blocks->model.block_count > 0 && j < about->d)
+        model_parameter_name(&file->blocks->model, j, out, size);
     else
         snprintf(out, size, "parameter %zu", j + 1);
     return out;

@@ -103,6 +103,8 @@ static enum err fill(struct db *db, void *ctx, struct err_info *info)
 {
     const struct making *m = ctx;
     enum err code = put_text(db, "request", m->meta->request, info);
+    if (code == ERR_OK && m->meta->design != NULL)
+        code = put_text(db, "design", m->meta->design, info);
     if (code == ERR_OK)
         code = put_plan(db, m->meta, info);
     if (code == ERR_OK)

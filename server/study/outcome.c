@@ -340,7 +340,7 @@ static enum err put_metrics(json_t **doc, struct measured *m, struct err_info *i
     size_t width = m->about.metric_width, chains = m->about.chains;
     enum err code = ERR_OK;
     double *values = calloc(chains * 2 * width + 1, sizeof *values);
-    char name[120];
+    char name[MODEL_NAME_SIZE];
     if (values == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the metrics of a job");
     for (uint32_t c = 0; c < chains && width > 0 && code == ERR_OK; c++)

@@ -24,9 +24,9 @@ export default {
     const viewport = { width: 1280, height: 1000 };
     const table = await t.page(`/jobs/${job.id}?tab=parameters&order=declared`, { viewport });
     await live(table);
-    await table.getByRole("cell", { name: "theta[4]", exact: true }).waitFor();
-    const traces = await t.page(`/jobs/${job.id}?tab=traces&params=theta[1],theta[2]&zoom=20000-40000`, { viewport });
-    for (const name of ["theta[1]", "theta[2]"]) {
+    await table.getByRole("cell", { name: "sexmale", exact: true }).waitFor();
+    const traces = await t.page(`/jobs/${job.id}?tab=traces&params=age,dose&zoom=20000-40000`, { viewport });
+    for (const name of ["age", "dose"]) {
       const figure = traces.locator("figure.plot").filter({ has: traces.locator("figcaption b").getByText(name, { exact: true }) });
       await inked(figure);
       await figure.getByText(/^R-hat/).waitFor();

@@ -507,6 +507,8 @@ class Before(Case):
         for path in sorted(glob.glob(os.path.join(harness.ROOT, "schema/migrations/*.sql")))[3:]:
             with open(path) as file:
                 text = file.read()
+            for table in re.findall(r"CREATE TABLE (\w+)", text):
+                base.execute("DROP TABLE " + table)
             for index in re.findall(r"CREATE INDEX (\w+)", text):
                 base.execute("DROP INDEX " + index)
             for table, column in re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", text):

@@ -192,6 +192,12 @@ Test(describe, defaults_of_fields_are_those_of_a_job_that_gives_none)
         if (value == NULL || json_is_null(value))
             continue;
         known++;
+        bool formula =
+            strcmp(pointer, "/data/missing") == 0 || strcmp(pointer, "/data/decimal") == 0;
+        if (formula) { /* not a field of a job without a formula */
+            cr_expect_null(value_at(resolved, pointer));
+            continue;
+        }
         cr_expect(json_equal(value_at(resolved, pointer), value), "%s", pointer);
     }
     cr_expect_geq(known, 13, "only %zu fields have a default", known);
