@@ -58,8 +58,6 @@ static enum err read_table(const struct load *load, const struct data_file *file
     return code;
 }
 
-/* Small files are read now, large ones block by block later. A small file that does not fit into
- * memory is not a mistake yet. */
 /* A formula makes as many columns as a factor has levels: from a small file more than fits anywhere. */
 #define DESIGN_FACTOR 16 /* times the size of the file, or what fits into memory */
 
@@ -76,6 +74,8 @@ static enum err open_formula(const struct load *load, struct sources *s, struct 
                                   mistakes, info);
 }
 
+/* Small files are read now, large ones block by block later. A small file that does not fit into
+ * memory is not a mistake yet. */
 static enum err open_rows(const struct load *load, bool large, struct sources *s,
                           struct mistakes *mistakes, struct err_info *info)
 {

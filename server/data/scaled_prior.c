@@ -110,8 +110,13 @@ enum err scaled_prior_check(const struct job_spec *spec, const struct data *data
     if (facts == NULL)
         return err_set(info, ERR_NO_MEMORY, "no memory for the design");
     const struct family *f = family_of(spec->model);
-    check_response(f, facts, mistakes);
-    check_names(f, data, mistakes);
+    if (f == NULL) {
+        mistake_add(mistakes, "/formula", MISTAKE_conflict, "is not yet possible with the model %s",
+                    spec->model->name);
+    } else {
+        check_response(f, facts, mistakes);
+        check_names(f, data, mistakes);
+    }
     json_decref(facts);
     return mistakes->count > 0 ? ERR_INVALID : ERR_OK;
 }
